@@ -1,0 +1,1 @@
+"""Operations: what builds, checks and measures the tree. Stdlib first; nothing here ships in the wheel."""
