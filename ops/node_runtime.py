@@ -1,7 +1,7 @@
 """Finds a Node.js runtime for the conformance suite.
 
-Owns     the choice: PATH when it has a usable `node` and `npm`, else the pinned runtime of requirements-node.lock, which
-         is installed into the environment of the running Python.
+Owns     the choice: PATH when it has a usable `node` and `npm`, else the pinned runtime of requirements-node.lock,
+         which is installed into the environment of the running Python.
 Hands on an environment for subprocesses in which `node` and `npm` are found.
 Dies     during the installation: pip does it again at the next call; nothing else is left behind.
 """
@@ -33,8 +33,9 @@ def node_environment() -> dict[str, str]:
 
 def supported(version: str) -> bool:
     """What vite demands, the strictest of the suite's tools: ^20.19.0 || >=22.12.0."""
-    major, minor = (int(part) for part in version.strip().removeprefix("v").split(".")[:2])
-    return (major == 20 and minor >= 19) or (major, minor) >= (22, 12)
+    major, minor = version.strip().removeprefix("v").split(".")[:2]
+    seen = (int(major), int(minor))
+    return (20, 19) <= seen < (21, 0) or seen >= (22, 12)
 
 
 def _usable(environment: Mapping[str, str]) -> bool:
