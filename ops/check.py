@@ -94,7 +94,7 @@ def integration_folders() -> list[Path]:
 
 def pytest_step(name: str, *arguments: str) -> Step:
     report = Report(REPORTS / f"{name}.xml", pytest_counts)
-    return Step(name, (sys.executable, "-m", "pytest", "--quiet", *arguments, f"--junit-xml={report.path}"), report)
+    return Step(name, (sys.executable, "-m", "pytest", *arguments, f"--junit-xml={report.path}"), report)
 
 
 def conformance_step() -> Step:
