@@ -1,0 +1,72 @@
+-- name: append_rows
+-- Stores the rows of one group commit; the VALUES group is repeated once per row.
+INSERT INTO log (row_id, stream, seq, count, ordinal, prev_row, jump_row, position, ts, flags, schema_version,
+                 producer, producer_epoch, producer_seq, stream_seq, lens, keys, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: last_row_id
+-- The newest row of the log, 0 when it is empty.
+SELECT coalesce(max(row_id), 0) FROM log;
+
+-- name: rows_after
+-- Everything but the payloads above a row, oldest first: what start-up replays into `heads`.
+SELECT row_id, stream, seq, count, ordinal, position + length(payload) - CASE WHEN lens IS NULL THEN 0 ELSE length(lens) / 4 - 1 END,
+       ts, flags, schema_version, producer, producer_epoch, producer_seq, stream_seq
+  FROM log WHERE row_id > :row ORDER BY row_id;
+
+-- name: find_by_seq
+-- Walks back from a row to the stream's row in which entry :seq begins, by anchors where they do not overshoot.
+WITH RECURSIVE hop (row_id, seq, flags, prev_row, jump_row, position, ordinal) AS (
+    SELECT row_id, seq, flags, prev_row, jump_row, position, ordinal FROM log WHERE row_id = :row
+    UNION ALL
+    SELECT l.row_id, l.seq, l.flags, l.prev_row, l.jump_row, l.position, l.ordinal
+      FROM hop JOIN log AS l
+        ON l.row_id = CASE WHEN (SELECT j.seq > :seq FROM log AS j WHERE j.row_id = hop.jump_row)
+                           THEN hop.jump_row ELSE hop.prev_row END
+     WHERE hop.seq > :seq OR (hop.seq = :seq AND hop.flags & 4)
+)
+SELECT row_id, seq, position, ordinal, prev_row FROM hop ORDER BY ordinal LIMIT 1;
+
+-- name: find_by_position
+-- Walks back from a row to the stream's newest row that begins below byte :position.
+WITH RECURSIVE hop (row_id, flags, prev_row, jump_row, position, ordinal, seq) AS (
+    SELECT row_id, flags, prev_row, jump_row, position, ordinal, seq FROM log WHERE row_id = :row
+    UNION ALL
+    SELECT l.row_id, l.flags, l.prev_row, l.jump_row, l.position, l.ordinal, l.seq
+      FROM hop JOIN log AS l
+        ON l.row_id = CASE WHEN (SELECT j.position >= :position FROM log AS j WHERE j.row_id = hop.jump_row)
+                           THEN hop.jump_row ELSE hop.prev_row END
+     WHERE hop.position >= :position
+)
+SELECT row_id, seq, position, ordinal, prev_row FROM hop ORDER BY ordinal LIMIT 1;
+
+-- name: scan_rows
+-- Rows of one stream in a stretch of the log, oldest first: for streams that fill most of it.
+SELECT row_id, seq, count, flags, ts, lens, keys, payload
+  FROM log WHERE row_id BETWEEN :first AND :last AND stream = :stream ORDER BY row_id;
+
+-- name: walk_rows
+-- The same rows by following the stream's own chain, newest first: for streams that are rare in the log.
+WITH RECURSIVE hop (row_id, prev_row) AS (
+    SELECT row_id, prev_row FROM log WHERE row_id = :last
+    UNION ALL
+    SELECT l.row_id, l.prev_row FROM hop JOIN log AS l ON l.row_id = hop.prev_row WHERE hop.row_id > :first
+)
+SELECT l.row_id, l.seq, l.count, l.flags, l.ts, l.lens, l.keys, l.payload FROM hop JOIN log AS l USING (row_id);
+
+-- name: dead_chain
+-- The next slice of a dead stream's rows, newest first.
+WITH RECURSIVE hop (row_id, prev_row) AS (
+    SELECT row_id, prev_row FROM log WHERE row_id = :row AND stream = :stream
+    UNION ALL
+    SELECT l.row_id, l.prev_row FROM hop JOIN log AS l ON l.row_id = hop.prev_row LIMIT :limit
+)
+SELECT row_id, prev_row FROM hop;
+
+-- name: free_row
+-- Takes one row of a dead stream out of the log.
+DELETE FROM log WHERE row_id = ?;
+
+-- name: log_size
+-- Rows and newest row of the log, for the inspection endpoints.
+SELECT count(*), coalesce(max(row_id), 0) FROM log;

@@ -1,0 +1,213 @@
+"""The composition root: builds every part, wires them, runs them, and takes them down in order. It decides nothing."""
+
+import asyncio
+import contextlib
+import ctypes
+import random
+import signal
+import ssl
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from streams_node import __version__
+from streams_node.config import Settings
+from streams_node.errors import DataFolderError, StreamsError
+from streams_node.http.bodies import Bodies
+from streams_node.http.cold import application
+from streams_node.http.connection import Connections
+from streams_node.http.context import Context
+from streams_node.http.edge import Edge
+from streams_node.http.routes import RouteClass
+from streams_node.ingest.batches import Batch
+from streams_node.ingest.ledger import Ledger
+from streams_node.live.registry import Live
+from streams_node.observe import logs
+from streams_node.observe.gauges import register
+from streams_node.observe.metrics import Metrics
+from streams_node.upkeep import Upkeep
+from streams_node.wal.database import Database
+from streams_node.wal.folder import DataFolder
+
+log = logs.get_logger(__name__)
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of large answers: see decisions/0002
+_MICROS = 1000
+
+
+def serve(settings: Settings) -> int:
+    """Run a node until a signal ends it; 0 after a clean end, 1 when it could not start."""
+    logs.configure(settings.log_format, settings.log_level)
+    _tune_allocator()
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+
+        factory = uvloop.new_event_loop
+    except ImportError:
+        factory = asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        try:
+            return runner.run(_serve(settings))
+        except (DataFolderError, OSError) as failure:
+            print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - before logs matter
+            return 1
+
+
+async def _serve(settings: Settings) -> int:
+    connections = Connections(settings)
+    async with node(settings) as (context, upkeep):
+        cold = application(context)
+        register(context.metrics, context, connections)
+        listeners = _listeners(settings, context, cold, connections)
+        with _signals(context, listeners):
+            upkeep.start()
+            log.info(
+                "ready", version=__version__, url=f"http://{settings.host}:{settings.port}", folder=str(settings.data),
+                operator_port=settings.operator_port,
+            )  # fmt: skip
+            await asyncio.gather(*(listener.serve() for listener in listeners))
+        await upkeep.stop()
+    return 0
+
+
+@asynccontextmanager
+async def node(settings: Settings) -> AsyncIterator[tuple[Context, Upkeep]]:
+    """Every part but the listeners, opened in order and closed in the opposite one."""
+    folder = DataFolder.open(settings.data)
+    try:
+        database, marks = await Database.open(
+            folder.database,
+            cache_bytes=settings.sqlite_cache_bytes,
+            reader_threads=settings.reader_threads,
+            read_queue_max=settings.read_queue_max,
+        )
+        try:
+            context = _context(settings, database, marks)
+            yield context, Upkeep(context, folder)
+            await context.ledger.committer.settled()
+            context.ledger.committer.flush_heads()
+            await context.ledger.committer.settled()
+        finally:
+            await database.close()
+    finally:
+        folder.close()
+
+
+def _context(settings: Settings, database: Database, marks: "object") -> Context:
+    metrics = Metrics()
+    live = Live(
+        readers_max=settings.live_waiters_max,
+        tail_bytes_max=settings.hot_tail_bytes_max,
+        stream_tail_bytes_max=settings.hot_tail_stream_bytes_max,
+    )
+
+    def observe(batch: Batch, began: float, ended: float) -> None:
+        metrics.append_wait_seconds.observe(ended - batch.opened)
+        metrics.commit_seconds.observe(ended - began)
+        metrics.commit_rows.observe(batch.appends)
+        metrics.commit_bytes.observe(batch.bytes)
+
+    ledger = Ledger(
+        database,
+        settings,
+        marks,  # type: ignore[arg-type]
+        now_us=lambda: time.time_ns() // _MICROS,
+        on_committed=live.published,
+        observe=observe,
+    )
+    return Context(
+        settings, database, ledger, live, metrics, Bodies(settings), now_s=time.time, jitter=random.random
+    )
+
+
+class Listener(uvicorn.Server):
+    """uvicorn's server without its signals: the node ends all listeners together."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _listeners(settings: Settings, context: Context, cold: object, connections: Connections) -> list[Listener]:
+    every = frozenset(RouteClass)
+    if settings.operator_port is None:
+        plan = [(settings.host, settings.port, every)]
+    else:
+        public = frozenset((RouteClass.PUBLIC,))
+        plan = [
+            (settings.host, settings.port, public),
+            (settings.operator_host, settings.operator_port, every - public),
+        ]
+    return [
+        Listener(
+            uvicorn.Config(
+                Edge(context, cold, classes),  # type: ignore[arg-type]
+                host=host,
+                port=port,
+                loop="none",
+                http=connections.protocol(),
+                ws="none",
+                lifespan="off",
+                interface="asgi3",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                date_header=True,
+                proxy_headers=False,
+                timeout_keep_alive=settings.keep_alive_ms // 1000,
+                timeout_graceful_shutdown=settings.shutdown_grace_ms // 1000,
+                ssl_certfile=settings.tls_certfile,
+                ssl_keyfile=settings.tls_keyfile,
+                ssl_version=ssl.PROTOCOL_TLS_SERVER,
+            )
+        )
+        for host, port, classes in plan
+    ]
+
+
+@contextlib.contextmanager
+def _signals(context: Context, listeners: list[Listener]) -> Iterator[None]:
+    """SIGTERM and SIGINT: refuse new writes, finish live reads, let every decided append be answered, then stop."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if any(listener.should_exit for listener in listeners):
+            for listener in listeners:
+                listener.force_exit = True
+            return
+        log.info("stopping")
+        context.ledger.refusals["shutting_down"] = _shutting_down()
+        context.live.end_all()
+        for listener in listeners:
+            listener.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _shutting_down() -> StreamsError:
+    from streams_node.errors import Unavailable  # noqa: PLC0415
+
+    return Unavailable("the node is shutting down; try again")
+
+
+def _tune_allocator() -> None:
+    """Both thresholds together keep the pages of large answers; elsewhere than glibc there is nothing to tune."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_BYTES)
+    except (OSError, AttributeError):
+        log.debug("the allocator is not glibc's")

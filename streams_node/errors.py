@@ -1,0 +1,204 @@
+"""Every failure the node can name. Classes carry facts; `http/problems.py` alone knows status codes and headers.
+
+    StreamsError
+    ├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
+    │   ├── InvalidOffset         well formed, but this stream never issued it
+    │   └── ReservedPath          a name that belongs to the node
+    ├── Unauthorized              no key, or the wrong one
+    ├── Missing                   no such stream, bucket or route
+    ├── Gone                      the data was there: retention passed it, or forks keep a deleted source
+    ├── MethodNotAllowed
+    ├── Conflict                  the request contradicts what is stored
+    │   ├── StreamExists  BucketExists  BucketNotEmpty
+    │   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap
+    ├── ProducerFenced            a newer epoch of the producer took over
+    ├── TooLarge                  the body, or the head, of the request
+    ├── TimedOut                  the request, or the wait for an append's commit
+    ├── Overloaded                a queue or a backlog is full; comes back by itself
+    ├── NotImplementedYet         described, and not built yet
+    └── Unavailable               shutting down, disk low, waiters full, or a commit failed
+"""
+
+from typing import ClassVar
+
+
+class StreamsError(Exception):
+    """A failure with a stable `code`, a message for people, and facts for programs."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, **facts: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+
+class InvalidRequest(StreamsError):
+    code = "bad_request"
+
+    def __init__(self, what: str, expected: str, seen: object = None, **facts: object) -> None:
+        shown = "" if seen is None else f", not {_shown(seen)}"
+        super().__init__(f"{what} must be {expected}{shown}", **facts)
+
+
+class InvalidOffset(StreamsError):
+    code = "bad_request"
+
+    def __init__(self, message: str, tail: str) -> None:
+        super().__init__(message)
+        self.tail = tail
+
+
+class ReservedPath(StreamsError):
+    code = "bad_request"
+
+
+class Unauthorized(StreamsError):
+    code = "unauthorized"
+
+
+class Missing(StreamsError):
+    code = "not_found"
+
+
+class Gone(StreamsError):
+    code = "gone"
+
+    def __init__(self, message: str, *, next_offset: str | None = None, earliest: str | None = None) -> None:
+        super().__init__(message)
+        self.next_offset = next_offset
+        self.earliest = earliest
+
+
+class MethodNotAllowed(StreamsError):
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allow: str) -> None:
+        super().__init__(f"{_shown(method)} is not allowed here; allowed: {allow}")
+        self.allow = allow
+
+
+class Conflict(StreamsError):
+    code = "conflict"
+
+
+class StreamExists(Conflict):
+    code = "conflict"
+
+
+class BucketExists(Conflict):
+    code = "bucket_exists"
+
+
+class BucketNotEmpty(Conflict):
+    code = "bucket_not_empty"
+
+
+class ContentTypeMismatch(Conflict):
+    code = "content_type_mismatch"
+
+
+class SequenceRegressed(Conflict):
+    code = "sequence_regressed"
+
+    def __init__(self, last: str, seen: str) -> None:
+        super().__init__(f"Stream-Seq must be greater than {_shown(last)}, not {_shown(seen)}")
+        self.last = last
+        self.seen = seen
+
+
+class StreamClosed(Conflict):
+    code = "stream_closed"
+
+    def __init__(self, name: str, next_offset: str) -> None:
+        super().__init__(f"stream `{name}` is closed at {next_offset}; reads still work")
+        self.next_offset = next_offset
+
+
+class ProducerGap(Conflict):
+    code = "producer_gap"
+
+    def __init__(self, expected: int, received: int) -> None:
+        super().__init__(
+            f"producer sequence {received} was received, {expected} was expected",
+            expected_seq=expected,
+            received_seq=received,
+        )
+        self.expected = expected
+        self.received = received
+
+
+class ProducerFenced(StreamsError):
+    code = "producer_fenced"
+
+    def __init__(self, current_epoch: int, seen: int) -> None:
+        super().__init__(f"producer epoch {seen} is fenced by epoch {current_epoch}", current_epoch=current_epoch)
+        self.current_epoch = current_epoch
+
+
+class TooLarge(StreamsError):
+    code = "payload_too_large"
+
+
+class HeadTooLarge(StreamsError):
+    code = "request_header_fields_too_large"
+
+
+class RequestTimedOut(StreamsError):
+    code = "request_timeout"
+
+    def __init__(self) -> None:
+        super().__init__("request timed out")
+
+
+class AppendTimedOut(StreamsError):
+    code = "append_timeout"
+
+    def __init__(self) -> None:
+        super().__init__("append timed out; append outcome is unknown, check Stream-Next-Offset before retrying")
+
+
+class Overloaded(StreamsError):
+    code = "overloaded"
+
+
+class Unavailable(StreamsError):
+    code = "unavailable"
+
+
+class OutcomeUnknown(Unavailable):
+    """The commit failed after the request was decided: it may or may not be on disk."""
+
+    code = "outcome_unknown"
+
+    def __init__(self) -> None:
+        super().__init__("the commit failed; the outcome is unknown, check Stream-Next-Offset before retrying")
+
+
+class NotImplementedYet(StreamsError):
+    """Described by the protocols this node speaks, and not built yet."""
+
+    code = "not_implemented"
+
+
+class DataFolderError(StreamsError):
+    """The data folder cannot be opened: locked by another process, written by a newer version, or damaged."""
+
+    code = "data_folder"
+
+
+class InvariantBroken(StreamsError):
+    """A promise of the code to itself does not hold; the stage that sees it stops."""
+
+    code = "internal"
+
+
+def invariant(condition: object, what: str, **facts: object) -> None:
+    """Stays on in production: a broken promise stops the work before it reaches a disk."""
+    if not condition:
+        raise InvariantBroken(f"broken invariant: {what}", **facts)
+
+
+def _shown(seen: object) -> str:
+    text = str(seen)
+    return f"`{text[:80]}…`" if len(text) > 80 else f"`{text}`"

@@ -1,0 +1,25 @@
+"""The few ASGI types the hot handlers use, and the sending of whole answers."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from streams_node.http.headers import CORS, SECURITY, RawHeaders
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+async def answer(send: Send, status: int, headers: RawHeaders, body: bytes = b"") -> None:
+    """Send a whole answer. `headers` are complete but for the security lines."""
+    await send({"type": "http.response.start", "status": status, "headers": [*SECURITY, *headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def cors(scope: Scope, *, cacheable: bool = False) -> RawHeaders:
+    """CORS lines: for a browser's request, and for whatever a shared cache may hand to one."""
+    if cacheable or any(name == b"origin" for name, _ in scope["headers"]):
+        return CORS
+    return []

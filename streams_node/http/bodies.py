@@ -1,0 +1,71 @@
+"""Takes in request bodies, bounded in size, in time, and in what all of them together may hold."""
+
+import asyncio
+
+from streams_node.config import Settings
+from streams_node.errors import InvalidRequest, Overloaded, RequestTimedOut, TooLarge
+from streams_node.http.asgi import Receive
+
+
+class Disconnected(Exception):
+    """The client went away in the middle of its request: there is nobody to answer."""
+
+
+class Bodies:
+    """All bodies in flight. A body that comes whole with its headers, as small ones do, takes the short way."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._bytes_max = settings.append_body_bytes_max
+        self._in_flight_max = settings.bodies_in_flight_bytes_max
+        self._idle_s_max = settings.append_body_idle_ms_max / 1000
+        self.in_flight = 0
+
+    async def read(self, receive: Receive, declared: bytes | None) -> bytes:
+        """The whole body, or the reason why it is not taken."""
+        if declared is not None and (not declared.isdigit() or int(declared) > self._bytes_max):
+            if not declared.isdigit():
+                raise InvalidRequest("Content-Length", "a whole number", declared.decode("latin-1"))
+            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {declared.decode()}")
+        message = await self._next(receive) if declared is None or int(declared) > _SMALL else await receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            if len(body) > self._bytes_max:
+                raise TooLarge(f"a body may have {self._bytes_max} bytes, not {len(body)}")
+            return body
+        return await self._rest(receive, body)
+
+    async def _rest(self, receive: Receive, first: bytes) -> bytes:
+        parts, size = [first], len(first)
+        self.in_flight += size
+        try:
+            while True:
+                if size > self._bytes_max:
+                    raise TooLarge(f"a body may have {self._bytes_max} bytes; this one has more")
+                if self.in_flight > self._in_flight_max:
+                    raise Overloaded(f"requests hold {self.in_flight} bytes of bodies already; try again")
+                message = await self._next(receive)
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                part: bytes = message.get("body", b"")
+                parts.append(part)
+                size += len(part)
+                self.in_flight += len(part)
+                if not message.get("more_body", False):
+                    break
+        finally:
+            self.in_flight -= size
+        if size > self._bytes_max:
+            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {size}")
+        return b"".join(parts)
+
+    async def _next(self, receive: Receive) -> "dict[str, object]":
+        try:
+            async with asyncio.timeout(self._idle_s_max):
+                return await receive()  # type: ignore[return-value]
+        except TimeoutError:
+            raise RequestTimedOut from None
+
+
+_SMALL = 16 * 1024

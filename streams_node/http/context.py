@@ -1,0 +1,23 @@
+"""What the handlers of the hot routes share: built once by the composition root."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams_node.config import Settings
+from streams_node.http.bodies import Bodies
+from streams_node.ingest.ledger import Ledger
+from streams_node.live.registry import Live
+from streams_node.observe.metrics import Metrics
+from streams_node.wal.database import Database
+
+
+@dataclass(slots=True)
+class Context:
+    settings: Settings
+    database: Database
+    ledger: Ledger
+    live: Live
+    metrics: Metrics
+    bodies: Bodies
+    now_s: Callable[[], float]
+    jitter: Callable[[], float]

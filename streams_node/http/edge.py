@@ -1,0 +1,158 @@
+"""The first thing a request meets: which route, may it, and how failures leave. Raw ASGI, in front of Litestar."""
+
+import asyncio
+import hmac
+import time
+from collections.abc import Awaitable, Callable
+
+from streams_node.errors import Missing, RequestTimedOut, ReservedPath, StreamsError, Unauthorized
+from streams_node.http import read, write
+from streams_node.http.asgi import App, Receive, Scope, Send
+from streams_node.http.bodies import Disconnected
+from streams_node.http.context import Context
+from streams_node.http.headers import CORS, PREFLIGHT, SECURITY
+from streams_node.http.paths import V1, Target, bucket_target, v1_target
+from streams_node.http.problems import problem
+from streams_node.http.routes import STREAM_ROUTES, Access, RouteClass, cold_route
+from streams_node.observe.logs import get_logger, request_id
+
+log = get_logger(__name__)
+Handler = Callable[[Context, Target, Scope, Receive, Send], Awaitable[int]]
+_HANDLERS: dict[str, Handler] = {
+    "POST": write.post,
+    "GET": read.get,
+    "PUT": write.put,
+    "HEAD": read.head,
+    "DELETE": write.delete,
+}
+_TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
+_COLD = ("/v1/", "/health", "/livez", "/readyz", "/metrics", "/docs", "/openapi", "/schema", "/ui", "/elastic", "/__ursula")
+
+
+class Edge:
+    """One listener: the whole node, or the routes of some classes."""
+
+    def __init__(self, context: Context, cold: App, classes: frozenset[RouteClass]) -> None:
+        self._context = context
+        self._cold = cold
+        self._classes = classes
+        self._targets: dict[bytes, Target] = {}
+        settings = context.settings
+        key = settings.api_key
+        self._key = None if settings.no_auth or key is None else key.get_secret_value().encode()
+        self._slow_s = settings.slow_request_ms / 1000
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._cold(scope, receive, send)
+            return
+        method: str = scope["method"]
+        raw_path: bytes = scope["raw_path"]
+        began = time.perf_counter()
+        sent = Sent(send)
+        try:
+            target = self._targets.get(raw_path) or self._target(raw_path)
+            if method == "OPTIONS":
+                status, kind = await _preflight(sent), "preflight"
+            elif target is not None:
+                kind = "stream"
+                status = await self._stream(target, method, scope, receive, sent)
+            else:
+                kind = "cold"
+                status = await self._other(method, scope, receive, sent)
+        except Disconnected:
+            status, kind = 499, "stream"
+        except Exception as failure:  # noqa: BLE001 - the edge is where failures are handled
+            kind = "stream"
+            status = await self._fail(failure, scope, sent)
+        self._context.metrics.count_response(kind, status)
+        seconds = time.perf_counter() - began
+        if seconds > self._slow_s and kind == "cold":
+            log.warning("slow request", method=method, status=status, seconds=round(seconds, 3))
+
+    def _target(self, raw_path: bytes) -> Target | None:
+        """The stream a path names; None when the path is not a stream's."""
+        if raw_path.startswith(V1):
+            target = v1_target(raw_path, path_bytes_max=self._context.settings.stream_path_bytes_max)
+        elif raw_path.count(b"/") < 2 or raw_path.startswith(_COLD_RAW) or raw_path.endswith(b"/streams"):
+            return None
+        else:
+            target = bucket_target(raw_path)
+        if len(self._targets) >= _TARGETS_MAX:
+            self._targets.clear()
+        self._targets[raw_path] = target
+        return target
+
+    async def _stream(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
+        if RouteClass.PUBLIC not in self._classes:
+            raise Missing("streams are on the public listener")
+        if self._key is not None:
+            self._authorize(scope)
+        if target.sub is not None:
+            if method == "PUT":
+                raise ReservedPath(f"a path that ends in `{target.sub}` names a part of a stream and cannot be created")
+            raise Missing(f"there is no `{target.sub}` here")
+        handler = _HANDLERS.get(method)
+        if handler is None:
+            raise write.not_allowed(method)
+        return await handler(self._context, target, scope, receive, send)
+
+    async def _other(self, method: str, scope: Scope, receive: Receive, send: "Sent") -> int:
+        route = cold_route(method, scope["path"])
+        if route is None or route.kind not in self._classes:
+            raise Missing("there is nothing at this address")
+        if self._key is not None and route.access is Access.KEY:
+            self._authorize(scope)
+        try:
+            async with asyncio.timeout(self._context.settings.request_ms_max / 1000):
+                await self._cold(scope, receive, send)
+        except TimeoutError:
+            raise RequestTimedOut from None
+        return send.status
+
+    def _authorize(self, scope: Scope) -> None:
+        """One bearer key for everything. Compared in constant time; two headers are no header."""
+        said = [value for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, key = said[0].partition(b" ") if len(said) == 1 else (b"", b"", b"")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(key.strip(), self._key or b""):
+            raise Unauthorized("this node wants `Authorization: Bearer <key>` with the key it was started with")
+
+    async def _fail(self, failure: Exception, scope: Scope, send: "Sent") -> int:
+        said = problem(failure)
+        sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        request = request_id(sent_id)
+        if not isinstance(failure, StreamsError):
+            log.error("unexpected failure", request_id=request, method=scope["method"], exc_info=failure)
+        if said.status >= _REFUSED:
+            self._context.metrics.count_refusal(said.code)
+        if send.status:
+            raise failure  # the answer has begun: cutting the connection is the only way to say that it is not whole
+        headers = [*SECURITY, *CORS, *said.headers, (b"x-request-id", request.encode())]
+        await send({"type": "http.response.start", "status": said.status, "headers": headers})
+        await send({"type": "http.response.body", "body": said.body})
+        return said.status
+
+
+_COLD_RAW = tuple(prefix.encode() for prefix in _COLD)
+_REFUSED = 429
+
+
+class Sent:
+    """`send`, remembering whether an answer has begun."""
+
+    __slots__ = ("_send", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status = 0
+
+    def __call__(self, message: "dict[str, object]") -> Awaitable[None]:  # type: ignore[override]
+        if not self.status:
+            self.status = message.get("status", 0)  # type: ignore[assignment]
+        return self._send(message)
+
+
+async def _preflight(send: Send) -> int:
+    await send({"type": "http.response.start", "status": 204, "headers": PREFLIGHT})
+    await send({"type": "http.response.body", "body": b""})
+    return 204

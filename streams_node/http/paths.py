@@ -1,0 +1,126 @@
+"""What a path means: which bucket, which stream, which part of it. Pure; the same rules for both surfaces.
+
+    /v1/stream/{path}        no slash: bucket `_default`; otherwise the first segment is the bucket
+    /{bucket}/{stream}       the bucket must exist
+    …/{sub-resource}         a fixed list of last segments, so they can not end a stream's name
+"""
+
+import re
+from enum import Enum, auto
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from streams_node.errors import InvalidRequest, Missing, ReservedPath
+from streams_node.wal.listing import DEFAULT_BUCKET
+from streams_node.wal.lookup import Name
+
+V1 = b"/v1/stream/"
+_BUCKET = re.compile(r"[a-z0-9_-]{4,64}")
+_BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+RESERVED_BUCKETS = frozenset(
+    ("health", "healthz", "livez", "readyz", "metrics", "docs", "schema", "openapi", "elastic", "ui")
+)
+KEY_BYTES_MAX = 122  # bucket, slash and stream together, on the bucket surface
+SUBS_OF_ONE = frozenset(
+    ("_schema", "_profile", "_search", "_aggregate", "_details", "_index_status", "_routing_keys", "_flush", "snapshot",
+     "bootstrap", "retention", "append-batch", "attrs")
+)  # fmt: skip
+SUBS_OF_TWO = frozenset((("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_otlp", "v1"), ("_search", "explain")))
+SUBS_WITH_ARGUMENT = frozenset(("pk", "snapshot", "retention"))
+SUBS_OF_THREE = frozenset((("touch", "templates", "activate"), ("_otlp", "v1", "traces")))
+
+
+class Surface(Enum):
+    V1 = auto()
+    BUCKET = auto()
+
+
+class Target(NamedTuple):
+    """One stream, or a sub-resource of it."""
+
+    name: Name
+    surface: Surface
+    sub: str | None = None
+    argument: str | None = None
+
+
+def v1_target(raw_path: bytes, *, path_bytes_max: int) -> Target:
+    """The target of `/v1/stream/{path}`."""
+    segments = _segments(raw_path[len(V1) :])
+    if segments[0] == "__ds":
+        raise Missing("there is no such resource in the reserved `__ds` space")
+    streams, sub, argument = _split(segments)
+    if len("/".join(streams).encode()) > path_bytes_max:
+        raise InvalidRequest("a stream path", f"at most {path_bytes_max} bytes long")
+    bucket, rest = (DEFAULT_BUCKET, streams[0]) if len(streams) == 1 else (streams[0], "/".join(streams[1:]))
+    check_bucket_free(bucket)
+    return Target(Name(bucket, rest), Surface.V1, sub, argument)
+
+
+def bucket_target(raw_path: bytes) -> Target:
+    """The target of `/{bucket}/{stream}`."""
+    bucket, *rest = _segments(raw_path[1:])
+    check_bucket(bucket)
+    streams, sub, argument = _split(rest)
+    if len(streams) != 1:
+        raise Missing("there is no such resource below a stream")
+    stream = streams[0]
+    if stream == "streams":
+        raise ReservedPath("`streams` lists a bucket and cannot be a stream")
+    if len(f"{bucket}/{stream}".encode()) > KEY_BYTES_MAX:
+        raise InvalidRequest("bucket and stream id together", f"at most {KEY_BYTES_MAX} bytes long")
+    return Target(Name(bucket, stream), Surface.BUCKET, sub, argument)
+
+
+def check_bucket(bucket: str) -> None:
+    """Refuse a name that no bucket can have on the bucket surface."""
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidRequest("a bucket id", "4 to 64 of a-z, 0-9, _ and -", bucket)
+    check_bucket_free(bucket)
+
+
+def check_bucket_free(bucket: str) -> None:
+    """Refuse the node's own names."""
+    if bucket in RESERVED_BUCKETS or bucket.startswith("__"):
+        raise ReservedPath(f"`{bucket}` is reserved and cannot be a bucket")
+
+
+def check_creatable(target: Target) -> None:
+    """Refuse what only the node may create."""
+    if target.name.stream.startswith("__"):
+        raise ReservedPath("names that begin with `__` are the node's own")
+
+
+def _segments(raw: bytes) -> list[str]:
+    if b"%2f" in raw.lower():
+        raise InvalidRequest("a path", "without encoded slashes", raw.decode("ascii", "replace"))
+    if _BAD_ESCAPE.search(raw):
+        raise InvalidRequest("percent encoding", "`%` and two hexadecimal digits", raw.decode("ascii", "replace"))
+    segments = [_text(segment) for segment in raw.split(b"/")]
+    for segment in segments:
+        if not segment:
+            raise InvalidRequest("a path segment", "non-empty")
+        if ".." in segment or segment == "." or "\0" in segment or "/" in segment:
+            raise InvalidRequest("a path segment", "without `..`, `.` alone, or NUL", segment)
+    return segments
+
+
+def _text(segment: bytes) -> str:
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequest("a path segment", "UTF-8 text in percent encoding", segment.decode("ascii", "replace")) from None
+
+
+def _split(segments: list[str]) -> tuple[list[str], str | None, str | None]:
+    """The stream's own segments, the sub-resource, and its argument."""
+    count = len(segments)
+    if count > 3 and tuple(segments[-3:]) in SUBS_OF_THREE:
+        return segments[:-3], "/".join(segments[-3:]), None
+    if count > 2 and tuple(segments[-2:]) in SUBS_OF_TWO:
+        return segments[:-2], "/".join(segments[-2:]), None
+    if count > 2 and segments[-2] in SUBS_WITH_ARGUMENT:
+        return segments[:-2], segments[-2], segments[-1]
+    if count > 1 and segments[-1] in SUBS_OF_ONE:
+        return segments[:-1], segments[-1], None
+    return segments, None, None

@@ -1,0 +1,127 @@
+"""The query of a read as typed values."""
+
+from enum import Enum
+from typing import NamedTuple
+from urllib.parse import parse_qsl
+
+from streams_node.errors import InvalidRequest, NotImplementedYet
+from streams_node.protocol import offsets, times
+from streams_node.protocol.offsets import Position
+
+_FIELDS_MAX = 64
+_KNOWN = frozenset(
+    ("offset", "live", "timeout", "timeout_ms", "max_bytes", "cursor", "format", "key", "filter", "since")
+)
+_LATER = ("key", "filter", "since")
+_CURSOR_CHARS_MAX = 64
+
+
+class Mode(Enum):
+    CATCHUP = "catchup"
+    LONG_POLL = "long_poll"
+    SSE = "sse"
+
+
+class Now:
+    """The special offset of the current end."""
+
+
+NOW = Now()
+_MODES = {"": Mode.CATCHUP, "false": Mode.CATCHUP, "0": Mode.CATCHUP, "true": Mode.LONG_POLL, "1": Mode.LONG_POLL,
+          "long-poll": Mode.LONG_POLL, "sse": Mode.SSE}  # fmt: skip
+
+
+class ReadQuery(NamedTuple):
+    """A read as it was asked for."""
+
+    offset: Position | Now | None
+    mode: Mode
+    timeout_ms: int | None
+    bytes_max: int | None
+    cursor: str | None
+    raw: bool | None  # `format=raw` is True, `format=json` False
+
+
+PLAIN = ReadQuery(None, Mode.CATCHUP, None, None, None, None)
+
+
+def read_query(query_string: bytes) -> ReadQuery:
+    """The checked query; unknown parameters are ignored, known ones come once and not blank."""
+    if not query_string:
+        return PLAIN
+    found = parameters(query_string, _KNOWN)
+    for name in _LATER:
+        if name in found:
+            raise NotImplementedYet(f"reads by `{name}` are not there yet")
+    mode = _MODES.get(found.get("live", ""))
+    if mode is None:
+        raise InvalidRequest("live", "one of long-poll, true, sse", found["live"])
+    offset = _offset(found.get("offset"))
+    if mode is not Mode.CATCHUP and offset is None:
+        raise InvalidRequest("offset", "given with a live read")
+    return ReadQuery(offset, mode, _timeout(found), _bytes_max(found), _cursor(found), _raw(found))
+
+
+def parameters(query_string: bytes, known: frozenset[str]) -> dict[str, str]:
+    """The known parameters of a query, each at most once."""
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX
+        )
+    except ValueError:
+        raise InvalidRequest("the query", f"at most {_FIELDS_MAX} parameters of UTF-8 text") from None
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in known:
+            if name in found:
+                raise InvalidRequest(f"parameter `{name}`", "given once", "two values")
+            if not value:
+                raise InvalidRequest(f"parameter `{name}`", "not blank")
+            found[name] = value
+    return found
+
+
+def _offset(text: str | None) -> Position | Now | None:
+    if text is None:
+        return None
+    if text in ("-1", offsets.START_ALIAS):
+        return offsets.START
+    if text == "now":
+        return NOW
+    position = offsets.decode(text)
+    if position is None:
+        raise InvalidRequest("offset", "-1, now, or an offset that this stream has issued", text)
+    return position
+
+
+def _timeout(found: dict[str, str]) -> int | None:
+    text = found.get("timeout_ms", found.get("timeout"))
+    if text is None:
+        return None
+    ms = times.duration_ms(text)
+    if ms is None:
+        raise InvalidRequest("timeout", "milliseconds, or a duration as 2s", text)
+    return ms
+
+
+def _bytes_max(found: dict[str, str]) -> int | None:
+    text = found.get("max_bytes")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) == 0:
+        raise InvalidRequest("max_bytes", "a positive whole number", text)
+    return int(text)
+
+
+def _cursor(found: dict[str, str]) -> str | None:
+    text = found.get("cursor")
+    return text if text is None or len(text) <= _CURSOR_CHARS_MAX else None
+
+
+def _raw(found: dict[str, str]) -> bool | None:
+    text = found.get("format")
+    if text is None:
+        return None
+    if text not in ("raw", "json"):
+        raise InvalidRequest("format", "raw or json", text)
+    return text == "raw"

@@ -1,0 +1,89 @@
+"""GET and HEAD of a stream: catch-up, and the choice of a live mode."""
+
+from streams_node.errors import InvalidRequest
+from streams_node.http.asgi import Receive, Scope, Send, answer, cors
+from streams_node.http.context import Context
+from streams_node.http.headers import CORS, RawHeaders, collected
+from streams_node.http.live import event_stream, long_poll
+from streams_node.http.pages import CLOSED, NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
+from streams_node.http.paths import Target
+from streams_node.http.query import Mode, Now, ReadQuery, read_query
+from streams_node.ingest.state import StreamState
+from streams_node.protocol.etags import etag, matches
+from streams_node.protocol.times import rfc3339
+
+
+async def get(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
+    """A page, a wait for one, or an event stream."""
+    query = read_query(scope["query_string"])
+    found = collected(scope["headers"])
+    state = await context.ledger.living(target.name)
+    if query.raw is False and not state.is_json:
+        raise InvalidRequest("format=json", f"used on an application/json stream; this one is `{state.content_type}`")
+    now = isinstance(query.offset, Now)
+    start = state.tail.seq if query.offset is None or isinstance(query.offset, Now) else state.resolve(query.offset)
+    if query.offset is None:
+        start = state.earliest_seq
+    context.ledger.touch(state)
+    match query.mode:
+        case Mode.SSE:
+            return await event_stream(context, state, start, query, scope, receive, send)
+        case Mode.LONG_POLL:
+            return await long_poll(context, state, start, query, scope, receive, send)
+        case _:
+            return await _catch_up(context, state, start, query, found, scope, send, now=now)
+
+
+async def _catch_up(
+    context: Context,
+    state: StreamState,
+    start: int,
+    query: ReadQuery,
+    found: dict[bytes, bytes],
+    scope: Scope,
+    send: Send,
+    *,
+    now: bool,
+) -> int:
+    context.metrics.count_read("catchup")
+    page = await timed_page(context, state, start, query)
+    headers = page_headers(state, page)
+    if now:
+        headers.append(NO_STORE)
+    else:
+        tag = page_tag(state, page, query)
+        headers += [(b"etag", tag.encode()), cache_control(context)]
+        if (seen := found.get(b"if-none-match")) is not None and matches(seen.decode("latin-1"), tag):
+            await answer(send, 304, headers + CORS)
+            return 304
+    body = page_body(state, page, query)
+    context.metrics.read_bytes += len(body)
+    headers.append((b"content-length", str(len(body)).encode()))
+    await answer(send, 200, headers + CORS, body)
+    return 200
+
+
+async def head(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001
+    """What is known of a stream; it does not restart a sliding window."""
+    state = await context.ledger.living(target.name)
+    context.metrics.count_read("head")
+    found = collected(scope["headers"])
+    tail = state.tail_token().encode()
+    tag = etag(state.id, state.earliest_seq, state.tail.seq, closed=state.tail_closed)
+    headers: RawHeaders = [
+        (b"content-type", state.content_type.encode("latin-1")),
+        (b"stream-next-offset", tail),
+        (b"stream-end-offset", tail),
+        (b"etag", tag.encode()),
+        NO_STORE,
+    ]
+    if state.tail_closed:
+        headers.append(CLOSED)
+    if state.ttl_s is not None:
+        headers.append((b"stream-ttl", str(state.ttl_s).encode()))
+    if state.expires_us is not None:
+        headers.append((b"stream-expires-at", rfc3339(state.expires_us).encode()))
+    seen = found.get(b"if-none-match")
+    status = 304 if seen is not None and matches(seen.decode("latin-1"), tag) else 200
+    await answer(send, status, headers + cors(scope))
+    return status

@@ -1,0 +1,201 @@
+"""The routes that are not hot: buckets, listings, health, metrics. Ordinary Litestar handlers."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, delete, get, put
+from litestar.datastructures import State
+
+from streams_node.errors import InvalidRequest, Missing
+from streams_node.http.context import Context
+from streams_node.http.paths import check_bucket
+from streams_node.http.query import parameters
+from streams_node.ingest.remove import create_bucket, delete_bucket
+from streams_node.observe.metrics import CONTENT_TYPE
+from streams_node.protocol.times import rfc3339
+from streams_node.wal.listing import DEFAULT_BUCKET, BucketEntry, StreamEntry
+from streams_node.wal.lookup import Name
+
+Req = Request[Any, Any, State]
+_LISTING = frozenset(("prefix", "after", "limit"))
+_STREAMS = frozenset(("limit", "offset"))
+_BUCKET_PAGE_MAX = 1000
+_STREAMS_PAGE = 100
+_STREAMS_PAGE_MAX = 1000
+_SKIP_MAX = 10**12
+
+
+class BucketView(msgspec.Struct):
+    bucket_id: str
+    streams: int
+    created_at_ms: int
+
+
+class BucketStream(msgspec.Struct):
+    stream_id: str
+    status: str
+    content_type: str
+    tail_offset: int
+    created_at_ms: int
+    last_write_at_ms: int
+
+
+class BucketPage(msgspec.Struct):
+    bucket_id: str
+    prefix: str
+    stream_count: int
+    streams: list[BucketStream]
+    next_cursor: str | None
+    has_more: bool
+
+
+class StreamView(msgspec.Struct):
+    name: str
+    created_at: str
+    expires_at: str | None
+    epoch: int
+    next_offset: str
+    sealed_through: str
+    uploaded_through: str
+    profile: str
+
+
+class Readiness(msgspec.Struct):
+    ready: bool
+    reasons: list[str]
+
+
+def context_of(request: Req) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+@put("/{bucket:str}", status_code=201)
+async def bucket_create(request: Req, bucket: str) -> Response[BucketView]:
+    """Create a bucket."""
+    context = context_of(request)
+    check_bucket(bucket)
+    batch = await create_bucket(context.ledger, bucket)
+    await batch.settling
+    return Response(await _bucket_view(context, bucket), status_code=201)
+
+
+@get("/{bucket:str}")
+async def bucket_get(request: Req, bucket: str) -> BucketView:
+    """What is known of a bucket."""
+    check_bucket(bucket)
+    return await _bucket_view(context_of(request), bucket)
+
+
+@delete("/{bucket:str}", status_code=204)
+async def bucket_delete(request: Req, bucket: str) -> None:
+    """Delete an empty bucket."""
+    context = context_of(request)
+    check_bucket(bucket)
+    batch = await delete_bucket(context.ledger, bucket)
+    await batch.settling
+
+
+@get("/{bucket:str}/streams")
+async def bucket_streams(request: Req, bucket: str) -> BucketPage:
+    """A page of a bucket's streams in byte order of their ids."""
+    context = context_of(request)
+    check_bucket(bucket)
+    asked = parameters(request.scope["query_string"], _LISTING)
+    limit = number(asked, "limit", _BUCKET_PAGE_MAX, least=1, most=_BUCKET_PAGE_MAX)
+    found = await context.ledger.buckets.get(bucket)
+    if found is None or not found.alive:
+        raise Missing(f"bucket `{bucket}` does not exist")
+    prefix = asked.get("prefix", "")
+    entries = await context.database.list_bucket(
+        found.id, prefix, asked.get("after", ""), limit + 1, context.ledger.now_us()
+    )
+    page = [_bucket_stream(context, bucket, entry) for entry in entries[:limit]]
+    more = len(entries) > limit
+    return BucketPage(bucket, prefix, len(page), page, page[-1].stream_id if more else None, more)
+
+
+@get("/v1/streams")
+async def streams(request: Req) -> list[StreamView]:
+    """A page of all streams, bucket by bucket."""
+    context = context_of(request)
+    asked = parameters(request.scope["query_string"], _STREAMS)
+    limit = number(asked, "limit", _STREAMS_PAGE, least=0, most=_STREAMS_PAGE_MAX)
+    offset = number(asked, "offset", 0, least=0, most=_SKIP_MAX)
+    entries = await context.database.list_streams(limit, offset, context.ledger.now_us())
+    return [_stream_view(context, entry) for entry in entries]
+
+
+@get(["/health", "/healthz"])
+async def health() -> dict[str, bool]:
+    """The process answers."""
+    return {"ok": True}
+
+
+@get("/livez")
+async def livez() -> dict[str, bool]:
+    """The event loop moves: it has just sent this."""
+    return {"ok": True}
+
+
+@get("/readyz")
+async def readyz(request: Req) -> Response[Readiness]:
+    """Whether reads and writes are taken; the reasons when they are not."""
+    context = context_of(request)
+    reasons = [f"{code}: {failure.message}" for code, failure in context.ledger.refusals.items()]
+    return Response(Readiness(not reasons, reasons), status_code=503 if reasons else 200)
+
+
+@get("/metrics")
+async def metrics(request: Req) -> Response[bytes]:
+    """Prometheus text."""
+    return Response(context_of(request).metrics.render(), media_type=CONTENT_TYPE)
+
+
+def number(asked: dict[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    """A whole number in its bounds, or the default."""
+    text = asked.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or not least <= int(text) <= most:
+        raise InvalidRequest(f"parameter `{name}`", f"a whole number from {least} to {most}", text)
+    return int(text)
+
+
+async def _bucket_view(context: Context, name: str) -> BucketView:
+    bucket = await context.ledger.buckets.get(name)
+    if bucket is None or not bucket.alive:
+        raise Missing(f"bucket `{name}` does not exist")
+    return BucketView(name, bucket.streams, bucket.created_us // 1000)
+
+
+def _bucket_stream(context: Context, bucket: str, entry: BucketEntry) -> BucketStream:
+    """The stored entry, or what memory knows better: a head is written behind its log."""
+    state = context.ledger.states.peek(Name(bucket, entry.name))
+    tail, ts, closed = entry.next_seq, entry.ts, bool(entry.closed)
+    if state is not None and state.id == entry.stream:
+        tail, ts, closed = state.tail.seq, state.ts, state.tail_closed
+    status = "Closed" if closed else "Open"
+    return BucketStream(entry.name, status, entry.content_type, tail, entry.created_us // 1000, ts // 1000)
+
+
+def _stream_view(context: Context, entry: StreamEntry) -> StreamView:
+    name = entry.name if entry.bucket == DEFAULT_BUCKET else f"{entry.bucket}/{entry.name}"
+    state = context.ledger.states.peek(Name(entry.bucket, entry.name))
+    tail = state.tail.seq if state is not None and state.id == entry.stream else entry.next_seq
+    ends = entry.expires_us if entry.expires_us is not None else entry.dies_us
+    return StreamView(
+        name,
+        rfc3339(entry.created_us),
+        None if ends is None else rfc3339(ends),
+        entry.epoch,
+        str(tail),
+        "-1",
+        "-1",
+        entry.profile,
+    )
+
+
+HANDLERS = (
+    bucket_create, bucket_get, bucket_delete, bucket_streams, streams, health, livez, readyz, metrics,
+)  # fmt: skip

@@ -1,0 +1,82 @@
+"""Every route of the node, once: its class, who may use it, and what it does. The edge asks this table, and a test that
+every handler is in it.
+
+    public      streams, buckets, health
+    operator    metrics, inspection, administration: on the operator's own listener if there is one
+    internal    the indexer's: wherever the operator's routes are
+"""
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+
+class RouteClass(Enum):
+    PUBLIC = "public"
+    OPERATOR = "operator"
+    INTERNAL = "internal"
+
+
+class Access(Enum):
+    """What a request must show, where the node asks for keys at all."""
+
+    OPEN = "open"
+    KEY = "key"
+
+
+class Route(NamedTuple):
+    """Requests with one of these methods and a path of this pattern."""
+
+    name: str
+    methods: str
+    pattern: str
+    kind: RouteClass
+    access: Access
+    summary: str
+
+
+_P, _O = RouteClass.PUBLIC, RouteClass.OPERATOR
+ROUTES: tuple[Route, ...] = (
+    Route("health", "GET", "/health", _P, Access.OPEN, "the process answers"),
+    Route("healthz", "GET", "/healthz", _P, Access.OPEN, "the same, under another usual name"),
+    Route("livez", "GET", "/livez", _P, Access.OPEN, "the event loop and the writer move"),
+    Route("readyz", "GET", "/readyz", _P, Access.OPEN, "reads and writes are taken; 503 with the reasons otherwise"),
+    Route("metrics", "GET", "/metrics", _O, Access.KEY, "Prometheus text"),
+    Route("openapi", "GET", "/openapi.json", _O, Access.KEY, "this interface as OpenAPI"),
+    Route("docs", "GET", "/docs", _O, Access.KEY, "this interface as a page"),
+    Route("streams", "GET", "/v1/streams", _P, Access.KEY, "list the streams of all buckets"),
+    Route("stream.create", "PUT", "/v1/stream/{path}", _P, Access.KEY, "create a stream"),
+    Route("stream.append", "POST", "/v1/stream/{path}", _P, Access.KEY, "append to or close a stream"),
+    Route("stream.read", "GET", "/v1/stream/{path}", _P, Access.KEY, "read a stream, once or live"),
+    Route("stream.head", "HEAD", "/v1/stream/{path}", _P, Access.KEY, "what is known of a stream"),
+    Route("stream.delete", "DELETE", "/v1/stream/{path}", _P, Access.KEY, "delete a stream"),
+    Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
+    Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
+    Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
+    Route("bucket.streams", "GET", "/{bucket}/streams", _P, Access.KEY, "list the streams of a bucket"),
+    Route("bucket.stream.create", "PUT", "/{bucket}/{stream}", _P, Access.KEY, "create a stream"),
+    Route("bucket.stream.append", "POST", "/{bucket}/{stream}", _P, Access.KEY, "append to or close a stream"),
+    Route("bucket.stream.read", "GET", "/{bucket}/{stream}", _P, Access.KEY, "read a stream, once or live"),
+    Route("bucket.stream.head", "HEAD", "/{bucket}/{stream}", _P, Access.KEY, "what is known of a stream"),
+    Route("bucket.stream.delete", "DELETE", "/{bucket}/{stream}", _P, Access.KEY, "delete a stream"),
+)
+STREAM_ROUTES: dict[tuple[str, bool], Route] = {
+    (route.methods, route.name.startswith("bucket.")): route for route in ROUTES if "stream." in route.name
+}
+_FIXED = {route.pattern: route for route in ROUTES if "{" not in route.pattern}
+_BUCKET = {route.methods: route for route in ROUTES if route.pattern == "/{bucket}"}
+_BUCKET_PATH = re.compile(r"/[^/]+")
+_LISTING_PATH = re.compile(r"/[^/]+/streams")
+_LISTING = next(route for route in ROUTES if route.name == "bucket.streams")
+
+
+def cold_route(method: str, path: str) -> Route | None:
+    """The route of a path that is not a stream's; None when there is none at all. The method may still not fit."""
+    fixed = _FIXED.get(path)
+    if fixed is not None:
+        return fixed
+    if _LISTING_PATH.fullmatch(path):
+        return _LISTING
+    if _BUCKET_PATH.fullmatch(path):
+        return _BUCKET.get(method, _BUCKET["GET"])
+    return None

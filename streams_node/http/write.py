@@ -1,0 +1,116 @@
+"""PUT, POST and DELETE of a stream."""
+
+from streams_node.errors import MethodNotAllowed, NotImplementedYet
+from streams_node.http.asgi import Scope, Receive, Send, answer, cors
+from streams_node.http.context import Context
+from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
+from streams_node.http.pages import CLOSED
+from streams_node.http.paths import Surface, Target, check_creatable
+from streams_node.ingest.append import AppendRequest, append
+from streams_node.ingest.create import CreateRequest, Created, create
+from streams_node.ingest.remove import delete_stream
+from streams_node.protocol import content_types
+from streams_node.protocol.producers import Producer
+
+_FORK_HEADERS = (b"stream-forked-from", b"stream-fork-offset", b"stream-fork-sub-offset")
+
+
+async def post(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
+    """Append, close, or both."""
+    found = collected(scope["headers"])
+    said = write_headers(found, context.settings)
+    body = await context.bodies.read(receive, found.get(b"content-length"))
+    ledger = context.ledger
+    state = ledger.states.peek(target.name)
+    if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
+        state = await ledger.living(target.name)
+    request = AppendRequest(body, *said)
+    appended = await append(ledger, state, request)
+    if appended.batch is not None:
+        await appended.batch.settling
+        metrics = context.metrics
+        metrics.appends += 1
+        metrics.append_bytes += len(body)
+    headers: RawHeaders = [(b"stream-next-offset", state.token(appended.next_seq).encode())]
+    if appended.closed:
+        headers.append(CLOSED)
+    if appended.producer is not None:
+        headers += _producer(appended.producer)
+    status = 200 if appended.stored and appended.producer is not None and body else 204
+    if status == 200:
+        headers.append((b"content-length", b"0"))
+    await answer(send, status, headers + cors(scope))
+    return status
+
+
+async def put(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
+    """Create a stream, or confirm that it is as asked."""
+    check_creatable(target)
+    found = collected(scope["headers"])
+    ttl_s, expires_us = lifetime(found)
+    for name in _FORK_HEADERS:
+        if name in found:
+            raise NotImplementedYet("forks are not there yet")
+    said = write_headers(found, context.settings)
+    body = await context.bodies.read(receive, found.get(b"content-length"))
+    request = CreateRequest(
+        said.content_type or content_types.DEFAULT,
+        ttl_s,
+        expires_us,
+        AppendRequest(body, *said),
+        implicit_bucket=target.surface is Surface.V1,
+    )
+    created = await create(context.ledger, target.name, request)
+    if created.batch is not None:
+        await created.batch.settling
+    status = 201 if created.fresh else 200
+    await answer(send, status, _created(context, scope, found, created) + cors(scope))
+    return status
+
+
+async def delete(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001
+    """End a stream and everything in it."""
+    batch = await delete_stream(context.ledger, target.name)
+    await batch.settling
+    await answer(send, 204, cors(scope))
+    return 204
+
+
+def not_allowed(method: str) -> MethodNotAllowed:
+    return MethodNotAllowed(method, "GET, HEAD, OPTIONS, POST, PUT, DELETE")
+
+
+def _created(context: Context, scope: Scope, found: dict[bytes, bytes], created: Created) -> RawHeaders:
+    state = created.state
+    headers: RawHeaders = [
+        (b"content-type", state.content_type.encode("latin-1")),
+        (b"stream-next-offset", state.token(created.next_seq).encode()),
+        (b"content-length", b"0"),
+    ]
+    if created.closed:
+        headers.append(CLOSED)
+    if created.fresh:
+        headers.append((b"location", public_base(context, scope, found) + scope["raw_path"]))
+    if created.producer is not None:
+        headers += _producer(created.producer)
+    return headers
+
+
+def public_base(context: Context, scope: Scope, found: dict[bytes, bytes]) -> bytes:
+    """The address clients use: as configured, otherwise as this client wrote it."""
+    if context.settings.public_url:
+        return context.settings.public_url.rstrip("/").encode()
+    host = found.get(b"host") or _listener(scope)
+    return str(scope.get("scheme", "http")).encode() + b"://" + host
+
+
+def _listener(scope: Scope) -> bytes:
+    host, port = scope.get("server") or ("localhost", None)
+    return f"{host}:{port}".encode() if port else str(host).encode()
+
+
+def _producer(producer: Producer) -> RawHeaders:
+    return [
+        (b"producer-epoch", str(producer.epoch).encode()),
+        (b"producer-seq", str(producer.seq).encode()),
+    ]

@@ -1,0 +1,220 @@
+"""Decides one append: the order of the checks is the protocol's, and nothing changes unless all of them pass."""
+
+from typing import NamedTuple
+
+from streams_node.errors import (
+    ContentTypeMismatch,
+    InvalidRequest,
+    InvariantBroken,
+    Overloaded,
+    ProducerFenced,
+    ProducerGap,
+    SequenceRegressed,
+    StreamClosed,
+    StreamsError,
+    TooLarge,
+)
+from streams_node.ingest.batches import Batch
+from streams_node.ingest.ledger import Ledger, log_end
+from streams_node.ingest.state import StreamState
+from streams_node.protocol.anchors import jump_of, moved
+from streams_node.protocol.content_types import media
+from streams_node.protocol.frames import BadJson, Piece, cut_bytes, cut_elements, json_elements
+from streams_node.protocol.producers import Producer, Verdict, expected_seq, judge
+from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
+
+
+class ProducerHeaders(NamedTuple):
+    id: str
+    epoch: int
+    seq: int
+
+
+class AppendRequest(NamedTuple):
+    """An append as the edge has parsed it."""
+
+    body: bytes
+    content_type: str | None = None
+    close: bool = False
+    producer: ProducerHeaders | None = None
+    stream_seq: str | None = None
+    key: bytes | None = None  # a packed routing key for all entries
+    hint_us: int | None = None
+
+
+class Appended(NamedTuple):
+    """What to answer once the batch is on disk; no batch when nothing had to be stored."""
+
+    batch: Batch | None
+    next_seq: int
+    closed: bool
+    stored: bool
+    producer: Producer | None = None
+
+
+async def append(ledger: Ledger, state: StreamState, request: AppendRequest) -> Appended:
+    """Decide, and wait for what the decision rests on. The caller then waits for the batch, if there is one."""
+    try:
+        decided = decide(ledger, state, request)
+    except StreamsError:
+        if not state.settled:
+            await ledger.settle(state)
+        raise
+    if decided.batch is None and not state.settled:
+        await ledger.settle(state)
+    return decided
+
+
+def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Appended:
+    """The whole decision, on the loop, without waiting."""
+    body = request.body
+    if state.closed:
+        return _on_closed(state, request)
+    if body:
+        pieces = checked_pieces(ledger, state, request)
+    elif request.close:
+        pieces = []
+    else:
+        raise InvalidRequest("the body of an append", "non-empty, unless Stream-Closed: true is sent")
+    producer = request.producer
+    if producer is not None:
+        last = state.producers.get(producer.id)
+        verdict = judge(last, producer.epoch, producer.seq)
+        if verdict is not Verdict.ACCEPT:
+            return _on_verdict(state, last, verdict, producer)
+        if last is None and len(state.producers) >= ledger.settings.producers_per_stream_max:
+            raise Overloaded(f"the stream has its {len(state.producers)} producers already; none can be added")
+    if request.stream_seq is not None and state.stream_seq is not None:
+        _check_stream_seq(state.stream_seq, request.stream_seq)
+    ledger.admit(len(body))
+    return store(ledger, state, pieces, request)
+
+
+def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -> list[Piece]:
+    """The body as the pieces of log rows, if its type and its content are the stream's."""
+    content_type = request.content_type
+    if content_type is None:
+        raise InvalidRequest("Content-Type", f"sent with a body; the stream is `{state.content_type}`")
+    if content_type != state.content_type and media(content_type) != state.media:
+        raise ContentTypeMismatch(f"the stream is `{state.content_type}`, the body says `{content_type}`")
+    return pieces_of(ledger, request.body, is_json=state.is_json)
+
+
+def pieces_of(ledger: Ledger, body: bytes, *, is_json: bool, empty_array: bool = False) -> list[Piece]:
+    """The body as pieces; a JSON body is checked and opened here."""
+    piece_max = ledger.settings.log_row_bytes_max
+    if not is_json:
+        return cut_bytes(body, piece_max)
+    try:
+        elements = json_elements(body)
+    except BadJson as problem:
+        raise InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}") from None
+    if not elements and not empty_array:
+        raise InvalidRequest("a JSON array in an append", "non-empty", "[]")
+    if len(elements) > ledger.settings.append_entries_max:
+        raise TooLarge(f"an append may hold {ledger.settings.append_entries_max} messages, not {len(elements)}")
+    return cut_elements(elements, piece_max)
+
+
+def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: AppendRequest) -> Appended:
+    """Give the append its rows in the open batch and move the state on: from here on it is decided."""
+    now_us = ledger.now_us()
+    hint_us = request.hint_us
+    ts = now_us if hint_us is None else min(hint_us, now_us + ledger.settings.timestamp_ahead_ms_max * 1000)
+    ts = max(ts, state.ts)
+    state.ts = ts
+    start = state.next_seq
+    producer = request.producer
+    id_, epoch, number = producer if producer is not None else (None, None, None)
+    committer = ledger.committer
+    writes = committer.open.writes.rows
+    row = ledger.touch_rows(len(pieces) or 1)
+    flags = FIRST
+    last = len(pieces) - 1
+    for at, (count, size, continues, lens, payload) in enumerate(pieces or _NOTHING):
+        if continues:
+            flags |= CONTINUES
+        if at >= last and request.close:
+            flags |= CLOSES
+        state.ordinal = ordinal = state.ordinal + 1
+        writes += (
+            row, state.id, state.next_seq, count, ordinal, state.last_row, jump_of(ordinal, state.anchors),
+            state.position, ts, flags, state.schema_version, id_, epoch, number, request.stream_seq, lens,
+            request.key, payload,
+        )  # fmt: skip
+        if ordinal & 31 == 0:
+            state.anchors = moved(state.anchors, ordinal, row)
+        state.last_row = row
+        state.next_seq += count
+        state.position += size
+        row += 1
+        flags = 0
+    return _decided(ledger, state, request, pieces, start)
+
+
+_NOTHING = [Piece(0, 0, False, None, b"")]
+
+
+def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces: list[Piece], start: int) -> Appended:
+    producer = request.producer
+    accepted = None
+    if producer is not None:
+        accepted = state.producers[producer.id] = Producer(producer.epoch, producer.seq, state.next_seq)
+        if state.dirty_producers is None:
+            state.dirty_producers = set()
+        state.dirty_producers.add(producer.id)
+    if request.stream_seq is not None:
+        state.stream_seq = request.stream_seq
+    if request.close:
+        state.closed = True
+        state.closed_by = None if producer is None else tuple(producer)
+    committer = ledger.committer
+    fresh = None if state.hub is None else (start, _payload(pieces, is_json=state.is_json))
+    committer.open.touched.append((state, log_end(state), request.close, fresh))
+    if not state.dirty:
+        committer.dirtied(state)
+    state.batch = batch = committer.added(len(request.body), len(pieces) or 1)
+    if state.ttl_s is not None:
+        ledger.touch(state)
+    return Appended(batch, state.next_seq, state.closed, True, accepted)
+
+
+def _payload(pieces: list[Piece], *, is_json: bool) -> bytes:
+    """What live readers are sent: the entries as a page would show them."""
+    if len(pieces) == 1:
+        return pieces[0].payload
+    parts: list[bytes] = []
+    for piece in pieces:
+        if is_json and parts and not piece.continues:
+            parts.append(b",")
+        parts.append(piece.payload)
+    return b"".join(parts)
+
+
+def _on_closed(state: StreamState, request: AppendRequest) -> Appended:
+    producer = request.producer
+    if producer is not None:
+        if state.closed_by == tuple(producer):
+            return Appended(None, state.next_seq, True, False, state.producers[producer.id])
+    elif request.close and not request.body:
+        return Appended(None, state.next_seq, True, False)
+    raise StreamClosed(state.name.stream, state.token(state.next_seq))
+
+
+def _on_verdict(state: StreamState, last: Producer | None, verdict: Verdict, sent: ProducerHeaders) -> Appended:
+    match verdict:
+        case Verdict.DUPLICATE:
+            return Appended(None, state.next_seq, state.closed, False, last)
+        case Verdict.FENCED if last is not None:
+            raise ProducerFenced(last.epoch, sent.epoch)
+        case Verdict.MUST_START_AT_ZERO:
+            raise InvalidRequest("Producer-Seq of a new epoch", "0", sent.seq)
+        case Verdict.GAP:
+            raise ProducerGap(expected_seq(last), sent.seq)
+        case _:
+            raise InvariantBroken(f"a producer verdict without an answer: {verdict}")
+
+
+def _check_stream_seq(last: str, seen: str) -> None:
+    if seen.encode("utf-8") <= last.encode("utf-8"):
+        raise SequenceRegressed(last, seen)

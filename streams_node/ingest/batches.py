@@ -1,0 +1,209 @@
+"""The open batch and the loop that commits: a commit starts as soon as the writer is free, never on a tick."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from streams_node.errors import AppendTimedOut, OutcomeUnknown, Overloaded, StreamsError
+from streams_node.ingest.state import StreamState
+from streams_node.observe.logs import get_logger
+from streams_node.wal.batch import Writes, commit
+from streams_node.wal.connection import Connection
+from streams_node.wal.tails import LogEnd
+
+log = get_logger(__name__)
+_WATCH_S = 0.25  # how exact the limit on an append's wait is
+HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit at a million streams
+
+
+class Settling(asyncio.Future[None]):
+    """Resolved when the batch is on disk; shared by all its requests, so one cancelled request must not cancel it."""
+
+    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002 - the signature is asyncio's
+        return False
+
+
+class Batch:
+    """One group commit in the making."""
+
+    __slots__ = ("appends", "bytes", "ended", "opened", "settled", "settling", "touched", "watched", "writes")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, opened: float) -> None:
+        self.writes = Writes()
+        self.appends = 0
+        self.bytes = 0
+        self.opened = opened
+        self.touched: list[tuple[StreamState, LogEnd, bool, Any]] = []
+        self.ended: list[StreamState] = []
+        self.settling = Settling(loop=loop)
+        self.settled = False
+        self.watched = False
+
+    def __await__(self) -> Any:
+        return self.settling.__await__()
+
+
+class Committer:
+    """Takes batches to the writer one after the other, and tells everybody what came of it."""
+
+    def __init__(
+        self,
+        writer: Connection,
+        *,
+        rows_max: int,
+        bytes_max: int,
+        queue_appends_max: int,
+        queue_bytes_max: int,
+        wait_ms_max: int,
+        on_committed: Callable[[Batch], None],
+        on_failed: Callable[[], Any],
+        observe: Callable[[Batch, float, float], None],
+    ) -> None:
+        self._writer = writer
+        self._rows_max = rows_max
+        self._bytes_max = bytes_max
+        self._queue_appends_max = queue_appends_max
+        self._queue_bytes_max = queue_bytes_max
+        self._wait_s_max = wait_ms_max / 1000
+        self._on_committed = on_committed
+        self._on_failed = on_failed
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._full: deque[Batch] = deque()
+        self._running: asyncio.Task[None] | None = None
+        self._current: Batch | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._dirty: list[StreamState] = []
+        self._flushing: list[StreamState] = []
+        self._flush_through = 0
+        self.open = Batch(self._loop, time.perf_counter())
+        self.queued_appends = 0
+        self.queued_bytes = 0
+        self.decided_through = 0  # the newest row that any batch has been given
+
+    def admit(self, size: int) -> None:
+        """Refuse when the queue is full; a lone large append always fits."""
+        if self.queued_appends >= self._queue_appends_max:
+            raise Overloaded(f"the append queue is full with {self.queued_appends} requests; try again")
+        if self.queued_bytes and self.queued_bytes + size > self._queue_bytes_max:
+            raise Overloaded(f"the append queue is full with {self.queued_bytes} bytes; try again")
+
+    def added(self, size: int, rows: int) -> Batch:
+        """Note that something joined the open batch, and see that it is committed; returns that batch."""
+        batch = self.open
+        if batch.appends == 0:
+            batch.opened = time.perf_counter()
+        batch.appends += 1
+        batch.bytes += size
+        self.queued_appends += 1
+        self.queued_bytes += size
+        if batch.appends + rows > self._rows_max or batch.bytes >= self._bytes_max:
+            self._full.append(batch)
+            self.open = Batch(self._loop, time.perf_counter())
+        if self._running is None:
+            self._running = self._loop.create_task(self._drain(), name="group-commit")
+            self._watch = self._loop.call_later(_WATCH_S, self._give_up)
+        return batch
+
+    def dirtied(self, state: StreamState) -> None:
+        """The state's head in the database is behind; a later batch will write it."""
+        state.dirty = True
+        self._dirty.append(state)
+
+    @property
+    def dirty_count(self) -> int:
+        return len(self._dirty) + len(self._flushing)
+
+    def flush_heads(self) -> None:
+        """Begin to write every dirty head, a slice a batch."""
+        if self._flushing or not self._dirty:
+            return
+        self._flushing, self._dirty = self._dirty, []
+        self._flush_through = self.decided_through
+        self.added(0, 0)
+
+    async def settled(self) -> None:
+        """Wait until nothing is queued or being written."""
+        while self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def _drain(self) -> None:
+        try:
+            while batch := self._next():
+                await self._commit(batch)
+        finally:
+            self._running = self._current = None
+            if self._watch is not None:
+                self._watch.cancel()
+
+    def _give_up(self) -> None:
+        """Answer everybody whose batch has waited too long; the commits themselves go on."""
+        overdue = time.perf_counter() - self._wait_s_max
+        for batch in (self._current, *self._full, self.open):
+            if batch is not None and batch.appends and batch.opened < overdue:
+                _fail(batch, AppendTimedOut())
+        self._watch = self._loop.call_later(_WATCH_S, self._give_up)
+
+    def _next(self) -> Batch | None:
+        if self._full:
+            batch = self._full.popleft()
+        elif self.open.appends or self._flushing:
+            batch, self.open = self.open, Batch(self._loop, time.perf_counter())
+        else:
+            return None
+        if self._flushing and not self._full:
+            self._add_heads(batch)
+        return batch
+
+    def _add_heads(self, batch: Batch) -> None:
+        """Snapshot a slice of heads. Every row decided so far is in this batch or an earlier one, so none runs ahead."""
+        part, self._flushing = self._flushing[-HEADS_PER_BATCH:], self._flushing[:-HEADS_PER_BATCH]
+        for state in part:
+            state.dirty = False
+            if not state.gone:
+                batch.writes.heads.append(state.head_row())
+                batch.writes.producers += state.producer_rows()
+                state.dirty_producers = None
+                state.batch = batch
+        if not self._flushing:
+            batch.writes.heads_through = self._flush_through
+
+    async def _commit(self, batch: Batch) -> None:
+        began = time.perf_counter()
+        self._current = batch
+        try:
+            await self._writer.run(commit, batch.writes)
+        except Exception as problem:  # noqa: BLE001 - whatever SQLite raised, nobody may be told that it is stored
+            self._refuse(batch, problem)
+            await self._on_failed()
+            return
+        batch.settled = True
+        self._forget(batch)
+        self._on_committed(batch)
+        if not batch.settling.done():
+            batch.settling.set_result(None)
+        self._observe(batch, began, time.perf_counter())
+
+    def _forget(self, batch: Batch) -> None:
+        self.queued_appends -= batch.appends
+        self.queued_bytes -= batch.bytes
+
+    def _refuse(self, batch: Batch, problem: Exception) -> None:
+        """The batch, and everything decided after it, rests on a state that is not on disk."""
+        doomed = [batch, *self._full, self.open]
+        log.error("commit failed", error=repr(problem), refused=sum(one.appends for one in doomed))
+        self._full.clear()
+        self.open = Batch(self._loop, time.perf_counter())
+        self._dirty, self._flushing = [], []
+        for one in doomed:
+            self._forget(one)
+            one.settled = True
+            _fail(one, OutcomeUnknown())
+
+
+def _fail(batch: Batch, problem: StreamsError) -> None:
+    if not batch.settling.done():
+        batch.settling.set_exception(problem)
+        batch.settling.exception()  # seen: nobody may be waiting

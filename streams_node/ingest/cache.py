@@ -1,0 +1,193 @@
+"""States of streams by name: an LRU with a byte cap, filled on demand, many names in one hop to the database."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streams_node.ingest.state import StreamState
+from streams_node.wal.lookup import Found, FoundBucket, Name
+
+if TYPE_CHECKING:
+    from streams_node.ingest.batches import Batch
+
+_PASSES = 64  # pinned states that one eviction looks past before it lets the cache stand above its cap
+_BUCKETS_MAX = 10_000
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A bucket as decided. `streams` counts what will be there when everything decided is stored."""
+
+    id: int
+    name: str
+    streams: int
+    created_us: int
+    alive: bool
+
+
+@dataclass(slots=True)
+class Absent:
+    """No such stream; if the name lived before, the epoch it died in."""
+
+    dead_epoch: int | None
+
+
+class StateCache:
+    """The states in memory. A pinned state never leaves; the others leave oldest first."""
+
+    def __init__(self, bytes_max: int, load: Callable[[list[Name]], Awaitable[list[Found]]]) -> None:
+        self._states: OrderedDict[Name, StreamState] = OrderedDict()
+        self._bytes_max = bytes_max
+        self._load = load
+        self._waiting: dict[Name, asyncio.Future[Found]] = {}
+        self._wanted: list[Name] = []
+        self._loads: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[StreamState]:
+        return iter(self._states.values())
+
+    def peek(self, name: Name) -> StreamState | None:
+        """The state if it is in memory; a use, so it leaves last."""
+        state = self._states.get(name)
+        if state is None:
+            return None
+        self.hits += 1
+        self._states.move_to_end(name)
+        return state
+
+    def put(self, state: StreamState) -> None:
+        old = self._states.pop(state.name, None)
+        if old is not None:
+            self.bytes -= old.size
+        self._states[state.name] = state
+        self.bytes += state.size
+        if self.bytes > self._bytes_max:
+            self._evict()
+
+    def drop(self, state: StreamState) -> None:
+        """Forget a state, unless its name has a new life already."""
+        if self._states.get(state.name) is state:
+            del self._states[state.name]
+            self.bytes -= state.size
+
+    def clear(self) -> list[StreamState]:
+        """Forget everything; returns what was there."""
+        states = list(self._states.values())
+        self._states.clear()
+        self.bytes = 0
+        return states
+
+    async def get(self, name: Name) -> StreamState | Absent:
+        """The state of a name, loaded if need be. Nothing about an absent name is kept."""
+        state = self.peek(name)
+        if state is not None:
+            return state
+        found = await self._found(name)
+        state = self._states.get(name)  # somebody may have loaded or created it meanwhile
+        if state is not None:
+            return state
+        if found.config is None or found.head is None or found.bucket is None:
+            return Absent(found.dead_epoch)
+        state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs)
+        self.put(state)
+        return state
+
+    async def _found(self, name: Name) -> Found:
+        waiting = self._waiting.get(name)
+        if waiting is None:
+            self.misses += 1
+            waiting = self._waiting[name] = self._loop.create_future()
+            self._wanted.append(name)
+            if len(self._wanted) == 1:
+                self._loop.call_soon(self._start_load)
+        return await asyncio.shield(waiting)
+
+    def _start_load(self) -> None:
+        names, self._wanted = self._wanted, []
+        task = self._loop.create_task(self._load_all(names), name="load-states")
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
+    async def _load_all(self, names: list[Name]) -> None:
+        try:
+            results = await self._load(names)
+        except Exception as problem:  # noqa: BLE001 - handed to everybody who waits for it
+            for name in names:
+                waiting = self._waiting.pop(name)
+                waiting.set_exception(problem)
+                waiting.exception()
+            return
+        for name, found in zip(names, results, strict=True):
+            self._waiting.pop(name).set_result(found)
+
+    def _evict(self) -> None:
+        for _ in range(_PASSES):
+            if self.bytes <= self._bytes_max or not self._states:
+                return
+            name, state = next(iter(self._states.items()))
+            if state.pinned():
+                self._states.move_to_end(name)
+            else:
+                del self._states[name]
+                self.bytes -= state.size
+
+
+class BucketCache:
+    """Buckets by name, as decided. `moving` names the last batch that changes a bucket, so that a load can wait for it."""
+
+    def __init__(self, load: Callable[[str], Awaitable[FoundBucket | None]], *, newest: int) -> None:
+        self._load = load
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._newest = newest
+        self.moving: dict[int, Batch] = {}
+
+    def peek(self, name: str) -> Bucket | None:
+        return self._buckets.get(name)
+
+    async def get(self, name: str) -> Bucket | None:
+        """The bucket, dead or alive; None when the name was never used."""
+        while True:
+            bucket = self._buckets.get(name)
+            if bucket is not None:
+                self._buckets.move_to_end(name)
+                return bucket
+            found = await self._load(name)
+            if name in self._buckets:
+                continue
+            if found is None:
+                return None
+            batch = self.moving.get(found.bucket)
+            if batch is None or batch.settled:
+                return self._put(Bucket(found.bucket, name, found.streams, found.created_us, bool(found.alive)))
+            await batch.settling
+
+    def create(self, name: str, now_us: int) -> Bucket:
+        """A new bucket, decided and not stored yet."""
+        self._newest += 1
+        return self._put(Bucket(self._newest, name, 0, now_us, alive=True))
+
+    def clear(self, newest: int) -> None:
+        self._buckets.clear()
+        self.moving.clear()
+        self._newest = newest
+
+    def _put(self, bucket: Bucket) -> Bucket:
+        self._buckets[bucket.name] = bucket
+        if len(self._buckets) > _BUCKETS_MAX:
+            self._evict()
+        return bucket
+
+    def _evict(self) -> None:
+        self.moving = {id_: batch for id_, batch in self.moving.items() if not batch.settled}
+        for name, old in list(self._buckets.items())[:_PASSES]:
+            if old.id not in self.moving:
+                del self._buckets[name]

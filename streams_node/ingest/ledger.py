@@ -1,0 +1,187 @@
+"""What all writes share: the states, the open batch, the counters of rows and incarnations, and the reasons to refuse."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import sql
+from streams_node.config import Settings
+from streams_node.errors import Missing, StreamsError, Unavailable
+from streams_node.ingest.batches import Batch, Committer
+from streams_node.ingest.cache import Absent, Bucket, BucketCache, StateCache
+from streams_node.ingest.state import StreamState
+from streams_node.observe.logs import get_logger
+from streams_node.protocol.times import SECOND_US
+from streams_node.wal.database import Database, Marks
+from streams_node.wal.lookup import Name
+from streams_node.wal.tails import LogEnd
+
+log = get_logger(__name__)
+_STREAMS = sql.queries("streams")
+_BUCKETS = sql.queries("buckets")
+_RECOVERY_S = 1.0
+
+
+class Ledger:
+    """Everything a decision reads and writes. Only the event loop touches it."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        marks: Marks,
+        *,
+        now_us: Callable[[], int],
+        on_committed: Callable[[Batch], None],
+        observe: Callable[[Batch, float, float], None],
+    ) -> None:
+        self.settings = settings
+        self.now_us = now_us
+        self.database = database
+        self._published = on_committed
+        self.next_row = marks.last_row + 1
+        self.next_stream = marks.last_stream + 1
+        self.states = StateCache(settings.state_cache_bytes_max, database.load_streams)
+        self.buckets = BucketCache(database.load_bucket, newest=marks.last_bucket)
+        self.refusals: dict[str, StreamsError] = {}  # why every write is refused at the moment, by reason
+        self.broken = False  # a commit failed and the database has not been brought up to the log yet
+        self.failures = 0
+        self._recovery: asyncio.Task[None] | None = None
+        self.committer = Committer(
+            database.writer,
+            rows_max=settings.commit_rows_max,
+            bytes_max=settings.commit_bytes_max,
+            queue_appends_max=settings.queue_appends_max,
+            queue_bytes_max=settings.queue_bytes_max,
+            wait_ms_max=settings.append_wait_ms_max,
+            on_committed=self._committed,
+            on_failed=self._failed,
+            observe=observe,
+        )
+
+    def admit(self, size: int) -> None:
+        """Refuse a write before anything is decided, if it cannot be taken now."""
+        if self.refusals:
+            raise next(iter(self.refusals.values()))
+        self.committer.admit(size)
+
+    async def state(self, name: Name) -> StreamState | Absent:
+        """The living stream of a name. One whose time is over is ended here, one that is being deleted is waited for."""
+        state = self.states.peek(name) or await self.states.get(name)
+        if isinstance(state, Absent):
+            return state
+        if state.gone:
+            await self.settle(state)
+            return await self.state(name) if self.states.peek(name) is not state else Absent(state.epoch)
+        if (state.ttl_s is not None or state.expires_us is not None) and state.ended(self.now_us()):
+            return Absent(self.delete(state))
+        return state
+
+    async def living(self, name: Name) -> StreamState:
+        """The stream of a name, or the answer that there is none."""
+        state = self.states.peek(name)
+        if state is not None and not state.gone and state.ttl_s is None and state.expires_us is None:
+            return state
+        state_or_absent = await self.state(name)
+        if isinstance(state_or_absent, Absent):
+            raise Missing(f"stream `{name.stream}` does not exist in bucket `{name.bucket}`")
+        return state_or_absent
+
+    async def settle(self, state: StreamState) -> None:
+        """Wait until everything decided about a stream is on disk: an answer that rests on it may go out."""
+        while not state.settled and state.batch is not None:
+            await state.batch.settling
+
+    def touch(self, state: StreamState) -> None:
+        """A read or a write restarts a sliding window; stored at most once every tenth of it."""
+        dies_us = state.touch(self.now_us())
+        if dies_us is not None and not self.refusals:
+            self.committer.open.writes.statements.append((_STREAMS.postpone_end, (dies_us, state.id)))
+            state.batch = self.committer.added(0, 0)
+
+    def delete(self, state: StreamState) -> int:
+        """Decide the end of a stream; returns the epoch its name is buried with."""
+        writes = self.committer.open.writes
+        statements: list[tuple[str, tuple[Any, ...]]] = [
+            (_STREAMS.delete_stream, (state.id,)),
+            (_STREAMS.delete_head, (state.id,)),
+            (_STREAMS.bury_name, (state.bucket_id, state.name.stream, state.epoch, state.id, self.now_us())),
+            (_BUCKETS.count_streams, (-1, state.bucket_id)),
+        ]
+        if state.producers:
+            statements.append((_STREAMS.delete_producers, (state.id,)))
+        if len(state.epochs) > 1:
+            statements.append((_STREAMS.delete_epochs, (state.id,)))
+        if state.last_row:
+            statements.append((_STREAMS.dig_grave, (state.id, state.last_row)))
+        writes.statements += statements
+        state.gone = True
+        self.committer.open.ended.append(state)
+        state.batch = self.committer.added(0, len(statements))
+        self.count_stream(state.bucket_id, state.name.bucket, state.batch, by=-1)
+        return state.epoch
+
+    def count_stream(self, bucket_id: int, bucket_name: str, batch: Batch, *, by: int) -> None:
+        """Move the decided count of a bucket, and see that nobody loads it from the database before the batch is there."""
+        bucket = self.buckets.peek(bucket_name)
+        if bucket is not None:
+            bucket.streams += by
+        self.buckets.moving[bucket_id] = batch
+
+    def touch_rows(self, count: int) -> int:
+        """Take the next log row ids; returns the first."""
+        first = self.next_row
+        self.next_row += count
+        self.committer.decided_through = self.next_row - 1
+        return first
+
+    def _committed(self, batch: Batch) -> None:
+        for state, end, closed, _ in batch.touched:
+            state.tail = end
+            if closed:
+                state.tail_closed = True
+        for state in batch.ended:
+            self.states.drop(state)
+            if state.hub is not None:
+                state.hub.end()
+        self._published(batch)
+        if self.committer.dirty_count >= self.settings.heads_flush_rows:
+            self.committer.flush_heads()
+
+    async def _failed(self) -> None:
+        """Nothing in memory can be trusted: bring the database up to its log, and start from what it says."""
+        self.failures += 1
+        self.refusals["commit_failed"] = Unavailable("the last commit failed; writes are refused until the disk answers")
+        self.broken = True
+        for state in self.states.clear():
+            state.gone = True
+            if state.hub is not None:
+                state.hub.end()
+        if self._recovery is None:
+            self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="recover-after-failed-commit")
+
+    async def _recover(self) -> None:
+        while True:
+            try:
+                marks = await self.database.recover()
+            except Exception as problem:  # noqa: BLE001 - a full disk stays full for a while; counted, and tried again
+                log.error("the database is not usable yet", error=repr(problem))
+                await asyncio.sleep(_RECOVERY_S)
+            else:
+                break
+        self.states.clear()
+        self.buckets.clear(marks.last_bucket)
+        self.next_row, self.next_stream = marks.last_row + 1, marks.last_stream + 1
+        del self.refusals["commit_failed"]
+        self.broken, self._recovery = False, None
+        log.info("writes are taken again", last_row=marks.last_row)
+
+
+def window_end_us(now_us: int, ttl_s: int, slack_us: int) -> int:
+    """The stored end of a sliding window that begins now."""
+    return now_us + ttl_s * SECOND_US + slack_us
+
+
+def log_end(state: StreamState) -> LogEnd:
+    """The decided end of a stream: what readers may see once the batch is stored."""
+    return LogEnd(state.last_row, state.ordinal, state.position, state.next_seq)

@@ -1,0 +1,29 @@
+"""Registers the numbers that other parts own."""
+
+from functools import partial
+
+from streams_node.http.connection import Connections
+from streams_node.http.context import Context
+from streams_node.observe.metrics import Metrics
+
+
+def register(metrics: Metrics, context: Context, connections: Connections) -> None:
+    """Every gauge of the node, read when a scrape asks."""
+    ledger, live = context.ledger, context.live
+    committer, states = ledger.committer, ledger.states
+    gauge, counter = metrics.gauge, metrics.counter
+    gauge("streams_queue_appends", lambda: committer.queued_appends, "appends decided and not stored yet")
+    gauge("streams_queue_bytes", lambda: committer.queued_bytes, "bytes of appends decided and not stored yet")
+    gauge("streams_heads_behind", lambda: committer.dirty_count, "heads that the next slices will write")
+    gauge("streams_live_tail_bytes", lambda: live.bytes, "entries kept in memory for live readers")
+    gauge("streams_bodies_in_flight_bytes", lambda: context.bodies.in_flight, "request bodies being received")
+    gauge("streams_connections", lambda: connections.open, "open connections")
+    gauge("streams_stalled_connections", lambda: len(connections.stalled), "connections whose client does not read")
+    gauge("streams_reads_waiting", lambda: context.database.readers.waiting, "reads queued or running")
+    gauge("streams_state_cache_entries", lambda: len(states), "stream states in memory")
+    gauge("streams_state_cache_bytes", lambda: states.bytes, "bytes of stream states in memory")
+    counter("streams_state_cache_hits", lambda: states.hits, "states found in memory")
+    counter("streams_state_cache_misses", lambda: states.misses, "states loaded from the database")
+    counter("streams_commit_failed", lambda: ledger.failures, "commits that failed")
+    for mode in live.readers:
+        gauge("streams_live_waiters", partial(live.readers.__getitem__, mode), "live readers", labels={"mode": mode})

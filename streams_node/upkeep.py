@@ -1,0 +1,104 @@
+"""What the node does on its own: ends streams, frees dead rows, checkpoints, writes heads, watches disk and loop.
+
+Each duty is a loop of its own, named, with its errors counted and logged, so that none stops another.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from streams_node.errors import Unavailable
+from streams_node.http.context import Context
+from streams_node.ingest.remove import end_streams
+from streams_node.observe.logs import get_logger
+from streams_node.wal.folder import DataFolder
+
+log = get_logger(__name__)
+_SWEEP_STREAMS = 200
+_FREE_ROWS = 500  # a slice of dead rows holds the writer for a few milliseconds
+_LOOP_PROBE_S = 0.1
+_CHECKPOINT_S = 0.1
+_DISK_S = 1.0
+_GRAVES_S = 1.0
+_HUBS_S = 5.0
+_BACKOFF_S = 1.0
+
+
+class Upkeep:
+    """The duties of one node."""
+
+    def __init__(self, context: Context, folder: DataFolder) -> None:
+        self._context = context
+        self._folder = folder
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        settings = self._context.settings
+        duties: list[tuple[str, float, Callable[[], Awaitable[bool]]]] = [
+            ("end-streams", settings.expiry_sweep_ms / 1000, self._end_streams),
+            ("free-rows", _GRAVES_S, self._free_rows),
+            ("checkpoint", _CHECKPOINT_S, self._checkpoint),
+            ("write-heads", settings.heads_flush_ms / 1000, self._write_heads),
+            ("watch-disk", _DISK_S, self._watch_disk),
+            ("watch-loop", _LOOP_PROBE_S, self._watch_loop),
+            ("sweep-hubs", _HUBS_S, self._sweep_hubs),
+        ]
+        self._tasks = [
+            asyncio.create_task(self._repeat(name, every_s, duty), name=name) for name, every_s, duty in duties
+        ]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _repeat(self, name: str, every_s: float, duty: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            try:
+                more = await duty()
+            except Exception as problem:  # noqa: BLE001 - one duty's failure is counted and tried again
+                log.error("upkeep failed", duty=name, error=repr(problem))
+                await asyncio.sleep(_BACKOFF_S)
+            else:
+                await asyncio.sleep(0.01 if more else every_s)
+
+    async def _end_streams(self) -> bool:
+        return await end_streams(self._context.ledger, _SWEEP_STREAMS) == _SWEEP_STREAMS
+
+    async def _free_rows(self) -> bool:
+        if self._context.ledger.broken:
+            return False
+        return await self._context.database.free_some(_FREE_ROWS) >= _FREE_ROWS
+
+    async def _checkpoint(self) -> bool:
+        outcome = await self._context.database.checkpoint(self._context.settings.sqlite_checkpoint_bytes)
+        if outcome.ran:
+            self._context.metrics.fsync_seconds.observe(outcome.seconds)
+        return False
+
+    async def _write_heads(self) -> bool:
+        """An idle node writes its heads too, so that a start has nothing to replay."""
+        committer = self._context.ledger.committer
+        if committer.dirty_count and not committer.queued_appends and not self._context.ledger.refusals:
+            committer.flush_heads()
+        return False
+
+    async def _watch_disk(self) -> bool:
+        """Below the floor writes are refused while reads go on; above it they come back by themselves."""
+        refusals, floor = self._context.ledger.refusals, self._context.settings.disk_floor_bytes
+        free = self._folder.free_bytes()
+        if free < floor:
+            refusals["disk_low"] = Unavailable(f"the disk has {free} bytes left, below the floor of {floor}")
+        else:
+            refusals.pop("disk_low", None)
+        return False
+
+    async def _watch_loop(self) -> bool:
+        began = time.perf_counter()
+        await asyncio.sleep(0)
+        self._context.metrics.loop_lag_seconds.observe(time.perf_counter() - began)
+        return False
+
+    async def _sweep_hubs(self) -> bool:
+        self._context.live.sweep(time.monotonic())
+        return False

@@ -1,0 +1,150 @@
+"""The database as the rest of the node sees it: one writer, a few readers, and every question as a method."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+
+import sql
+from streams_node.errors import DataFolderError, Overloaded
+from streams_node.wal import checkpoint, listing
+from streams_node.wal.batch import rollback
+from streams_node.wal.connection import Connection, open_reader, open_writer
+from streams_node.wal.graves import free_some
+from streams_node.wal.heads import replay
+from streams_node.wal.lookup import Found, FoundBucket, Name, load_bucket, load_streams
+from streams_node.wal.migrate import migrate
+from streams_node.wal.tails import LogEnd, Slice, read_slice
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_LOG = sql.queries("log")
+_STREAMS = sql.queries("streams")
+_BUCKETS = sql.queries("buckets")
+
+
+class Marks(NamedTuple):
+    """The highest ids in use: where counting goes on after a start."""
+
+    last_row: int
+    last_stream: int
+    last_bucket: int
+    replayed: int
+
+
+class Readers:
+    """A few read-only connections; each question goes to the least busy one, and a long queue refuses."""
+
+    def __init__(self, connections: list[Connection], queue_max: int) -> None:
+        self._connections = connections
+        self._busy = [0] * len(connections)
+        self._queue_max = queue_max
+
+    @property
+    def waiting(self) -> int:
+        return sum(self._busy)
+
+    async def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        busy = self._busy
+        at = busy.index(min(busy))
+        if sum(busy) >= self._queue_max:
+            raise Overloaded("the read queue is full; try again")
+        busy[at] += 1
+        try:
+            return await self._connections[at].run(work, *args, **kwargs)
+        finally:
+            busy[at] -= 1
+
+    async def close(self) -> None:
+        for connection in self._connections:
+            await connection.close()
+
+
+class Database:
+    """Opened once a process. Writes go through `writer` in the order they are sent; reads never wait for them."""
+
+    def __init__(self, path: Path, writer: Connection, syncer: Connection, readers: Readers) -> None:
+        self.path = path
+        self.writer = writer
+        self.readers = readers
+        self._syncer = syncer
+        self._checkpointing = asyncio.Lock()
+
+    @classmethod
+    async def open(
+        cls, path: Path, *, cache_bytes: int, reader_threads: int, read_queue_max: int
+    ) -> tuple[Self, Marks]:
+        try:
+            writer = await open_writer(path, cache_bytes=cache_bytes)
+        except sqlite3.Error as problem:
+            raise DataFolderError(f"the database `{path}` cannot be opened: {problem}") from problem
+        try:
+            await writer.run(migrate)
+            marks = await writer.run(_marks)
+            syncer = await open_writer(path, cache_bytes=1 << 20)
+            readers = [
+                await open_reader(path, cache_bytes=max(1 << 21, cache_bytes // reader_threads))
+                for _ in range(reader_threads)
+            ]
+        except sqlite3.DatabaseError as problem:
+            await writer.close()
+            raise DataFolderError(f"the database `{path}` is not usable: {problem}") from problem
+        except BaseException:
+            await writer.close()
+            raise
+        return cls(path, writer, syncer, Readers(readers, read_queue_max)), marks
+
+    async def recover(self) -> Marks:
+        """After a failed commit: no open transaction, heads brought up to the log."""
+        return await self.writer.run(_recover)
+
+    async def load_streams(self, names: list[Name]) -> list[Found]:
+        return await self.readers.run(load_streams, names)
+
+    async def load_bucket(self, name: str) -> FoundBucket | None:
+        return await self.readers.run(load_bucket, name)
+
+    async def read_slice(
+        self, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool = False
+    ) -> Slice:
+        return await self.readers.run(read_slice, stream, end, start, bytes_max, is_json=is_json, raw=raw)
+
+    async def ended_streams(self, now_us: int, limit: int) -> list[Name]:
+        return await self.readers.run(listing.ended_streams, now_us, limit)
+
+    async def list_bucket(
+        self, bucket: int, prefix: str, after: str, limit: int, now_us: int
+    ) -> list[listing.BucketEntry]:
+        return await self.readers.run(listing.list_bucket, bucket, prefix, after, limit, now_us)
+
+    async def list_streams(self, limit: int, offset: int, now_us: int) -> list[listing.StreamEntry]:
+        return await self.readers.run(listing.list_streams, limit, offset, now_us)
+
+    async def free_some(self, rows: int) -> int:
+        """Free some log rows of dead streams; returns how many."""
+        return await self.writer.run(free_some, rows)
+
+    async def checkpoint(self, bytes_max: int) -> checkpoint.Outcome:
+        """Move pages from the -wal file into the database, beside the commits, when it has grown."""
+        async with self._checkpointing:
+            return await checkpoint.run(self.path, self._syncer, self.writer, bytes_max)
+
+    async def close(self) -> None:
+        await self.readers.close()
+        await self._syncer.close()
+        await self.writer.run(checkpoint.truncate)
+        await self.writer.close()
+
+
+def _recover(db: sqlite3.Connection) -> Marks:
+    rollback(db)
+    return _marks(db)
+
+
+def _marks(db: sqlite3.Connection) -> Marks:
+    replayed = replay(db)
+    last_row = max(db.execute(_LOG.last_row_id).fetchone()[0], replayed.last_row)
+    last_stream = db.execute(_STREAMS.last_stream_id).fetchone()[0]
+    last_bucket = db.execute(_BUCKETS.last_bucket_id).fetchone()[0]
+    return Marks(last_row, last_stream, last_bucket, replayed.rows)

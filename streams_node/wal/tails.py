@@ -1,0 +1,145 @@
+"""Reads entries of one stream out of the log, by its own chain of rows."""
+
+import sqlite3
+from typing import Any, NamedTuple
+
+import sql
+from streams_node.protocol.frames import unpack_lens
+
+_LOG = sql.queries("log")
+_DENSE = 4  # scan a stretch of the log when at least one row in this many is the stream's
+
+
+class LogEnd(NamedTuple):
+    """The committed end of a stream in the log: the row to start a walk from."""
+
+    row: int
+    ordinal: int
+    position: int
+    seq: int
+
+
+class Slice(NamedTuple):
+    """Entries [start, end) of a stream: a JSON stream's are joined by commas, others simply follow each other."""
+
+    start: int
+    end: int
+    payload: bytes
+
+
+class Row(NamedTuple):
+    row_id: int
+    seq: int
+    count: int
+    flags: int
+    ts: int
+    lens: bytes | None
+    keys: bytes | None
+    payload: bytes
+
+
+class LogMoved(Exception):
+    """A row of the chain is not there any more: the stream died under the reader."""
+
+
+def read_slice(
+    db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool = False
+) -> Slice:
+    """Whole entries from `start` on: as many as fit in `bytes_max`, and at least one. Raw entries have no commas."""
+    first = _find(db, _LOG.find_by_seq, {"row": end.row, "seq": start})
+    limit = first[2] + bytes_max
+    last = (end.row, end.seq, end.position, end.ordinal)
+    if end.position > limit:
+        last = _find(db, _LOG.find_by_position, {"row": end.row, "position": max(limit, first[2] + 1)})
+    taken = _take(_rows(db, stream, first, last), start, bytes_max, is_json=is_json, raw=raw)
+    if taken is None:  # the first entry alone is larger than the page
+        last = _last_row_of(db, end, start)
+        taken = _take(_rows(db, stream, first, last), start, bytes_max, is_json=is_json, raw=raw)
+    if taken is None:
+        raise LogMoved
+    return taken
+
+
+def _find(db: sqlite3.Connection, statement: str, values: dict[str, int]) -> tuple[Any, ...]:
+    found: tuple[Any, ...] | None = db.execute(statement, values).fetchone()
+    if found is None:
+        raise LogMoved
+    return found
+
+
+def _last_row_of(db: sqlite3.Connection, end: LogEnd, seq: int) -> tuple[Any, ...]:
+    if seq + 1 >= end.seq:
+        return (end.row, end.seq, end.position, end.ordinal)
+    following = _find(db, _LOG.find_by_seq, {"row": end.row, "seq": seq + 1})
+    return (following[4], seq, following[2], following[3] - 1)
+
+
+def _rows(db: sqlite3.Connection, stream: int, first: tuple[Any, ...], last: tuple[Any, ...]) -> list[Row]:
+    wanted = last[3] - first[3] + 1
+    if last[0] - first[0] < wanted * _DENSE:
+        rows = db.execute(_LOG.scan_rows, {"first": first[0], "last": last[0], "stream": stream}).fetchall()
+    else:
+        rows = db.execute(_LOG.walk_rows, {"first": first[0], "last": last[0]}).fetchall()
+        rows.reverse()
+    if len(rows) != wanted:
+        raise LogMoved
+    return [Row._make(row) for row in rows]
+
+
+def _take(rows: list[Row], start: int, bytes_max: int, *, is_json: bool, raw: bool) -> Slice | None:
+    """Join what fits; None when not even one entry is complete."""
+    parts: list[bytes] = []
+    pieces: list[bytes] = []  # of an entry that spans rows and has not ended yet
+    end, size = start, 0
+    for row in rows:
+        if row.count == 0:
+            if row.payload:
+                pieces.append(row.payload)
+        elif pieces:
+            entry = b"".join((*pieces, row.payload))
+            pieces.clear()
+            if parts and size + len(entry) > bytes_max:
+                break
+            parts.append(entry)
+            end, size = row.seq + 1, size + len(entry) + is_json
+        else:
+            count, part = _cut(row, start, bytes_max - size, force=not parts)
+            if not count:
+                break
+            parts.append(_without_commas(row, start, count) if raw and row.lens is not None else part)
+            end, size = max(start, row.seq) + count, size + len(part) + is_json
+            if end < row.seq + row.count:
+                break
+    if end == start:
+        return None
+    return Slice(start, end, (b"," if is_json and not raw else b"").join(parts))
+
+
+def _cut(row: Row, start: int, bytes_left: int, *, force: bool) -> tuple[int, bytes]:
+    """The entries of a row from `start` on that fit, with their commas; at least one if forced."""
+    if row.lens is None or (row.seq >= start and len(row.payload) <= bytes_left):
+        fits = force or len(row.payload) <= bytes_left
+        return (row.count, row.payload) if fits else (0, b"")
+    lens = unpack_lens(row.lens)
+    skip = max(0, start - row.seq)
+    begin = sum(lens[:skip]) + skip
+    at, count = begin - 1, 0
+    for length in lens[skip:]:
+        if at + 1 + length - begin > bytes_left and not (force and count == 0):
+            break
+        at += 1 + length
+        count += 1
+    return count, row.payload[begin:at]
+
+
+
+
+def _without_commas(row: Row, start: int, count: int) -> bytes:
+    lens = unpack_lens(row.lens or b"")
+    skip = max(0, start - row.seq)
+    at = sum(lens[:skip]) + skip
+    entries = []
+    for length in lens[skip : skip + count]:
+        entries.append(row.payload[at : at + length])
+        at += length + 1
+    return b"".join(entries)
