@@ -51,6 +51,7 @@ class Protocol(HttpToolsProtocol):
         self._head_done = False
         self._head_bytes = 0
         self._fed = 0
+        self._moved = False  # a head or a message ended within the bytes that came last
         self._refusal: StreamsError | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -77,12 +78,13 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._moved = False
         super().data_received(data)
         if not self._head_done and self.parser is not None:
-            self._fed += len(data)
+            self._fed = 0 if self._moved else self._fed + len(data)
             if self._fed > self.all.head_bytes_max:
                 self._refuse(HeadTooLarge(f"the head of a request may have {self.all.head_bytes_max} bytes"))
-            elif self._head_timer is None:
+            elif self._fed and self._head_timer is None:
                 self._await_head()
 
     def on_message_begin(self) -> None:
@@ -98,8 +100,7 @@ class Protocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._head_done = True
-        self._fed = 0
+        self._head_done = self._moved = True
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
@@ -110,7 +111,7 @@ class Protocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._head_done = False
+        self._head_done, self._moved = False, True
         super().on_message_complete()
 
     def pause_writing(self) -> None:
