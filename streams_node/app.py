@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import ctypes
+import gc
 import random
 import signal
 import ssl
@@ -58,12 +59,13 @@ def serve(settings: Settings) -> int:
 
 async def _serve(settings: Settings) -> int:
     connections = Connections(settings)
-    async with node(settings) as (context, upkeep):
+    async with node(settings, connections) as (context, upkeep):
         cold = application(context)
         register(context.metrics, context, connections)
         listeners = _listeners(settings, context, cold, connections)
         with _signals(context, listeners):
             upkeep.start()
+            _tune_collector()
             log.info(
                 "ready", version=__version__, url=f"http://{settings.host}:{settings.port}", folder=str(settings.data),
                 operator_port=settings.operator_port,
@@ -74,7 +76,7 @@ async def _serve(settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def node(settings: Settings) -> AsyncIterator[tuple[Context, Upkeep]]:
+async def node(settings: Settings, connections: Connections) -> AsyncIterator[tuple[Context, Upkeep]]:
     """Every part but the listeners, opened in order and closed in the opposite one."""
     folder = DataFolder.open(settings.data)
     try:
@@ -86,7 +88,7 @@ async def node(settings: Settings) -> AsyncIterator[tuple[Context, Upkeep]]:
         )
         try:
             context = _context(settings, database, marks)
-            yield context, Upkeep(context, folder)
+            yield context, Upkeep(context, connections, folder)
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
             await context.ledger.committer.settled()
@@ -201,6 +203,13 @@ def _shutting_down() -> StreamsError:
     from streams_node.errors import Unavailable  # noqa: PLC0415
 
     return Unavailable("the node is shutting down; try again")
+
+
+def _tune_collector() -> None:
+    """What is there after the start stays: not looking through it again took 30 ms pauses away (decisions/0002)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def _tune_allocator() -> None:

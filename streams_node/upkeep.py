@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from streams_node.errors import Unavailable
+from streams_node.http.connection import Connections
 from streams_node.http.context import Context
 from streams_node.ingest.remove import end_streams
 from streams_node.observe.logs import get_logger
@@ -20,15 +21,16 @@ _LOOP_PROBE_S = 0.1
 _CHECKPOINT_S = 0.1
 _DISK_S = 1.0
 _GRAVES_S = 1.0
-_HUBS_S = 5.0
+_IDLE_S = 2.0
 _BACKOFF_S = 1.0
 
 
 class Upkeep:
     """The duties of one node."""
 
-    def __init__(self, context: Context, folder: DataFolder) -> None:
+    def __init__(self, context: Context, connections: Connections, folder: DataFolder) -> None:
         self._context = context
+        self._connections = connections
         self._folder = folder
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -41,7 +43,7 @@ class Upkeep:
             ("write-heads", settings.heads_flush_ms / 1000, self._write_heads),
             ("watch-disk", _DISK_S, self._watch_disk),
             ("watch-loop", _LOOP_PROBE_S, self._watch_loop),
-            ("sweep-hubs", _HUBS_S, self._sweep_hubs),
+            ("sweep-idle", _IDLE_S, self._sweep),
         ]
         self._tasks = [
             asyncio.create_task(self._repeat(name, every_s, duty), name=name) for name, every_s, duty in duties
@@ -99,6 +101,7 @@ class Upkeep:
         self._context.metrics.loop_lag_seconds.observe(time.perf_counter() - began)
         return False
 
-    async def _sweep_hubs(self) -> bool:
+    async def _sweep(self) -> bool:
         self._context.live.sweep(time.monotonic())
+        self._connections.sweep(asyncio.get_running_loop().time())
         return False

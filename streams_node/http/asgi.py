@@ -12,8 +12,15 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-async def answer(send: Send, status: int, headers: RawHeaders, body: bytes = b"") -> None:
+CYCLE = "streams_node.cycle"  # our own protocol's way to send a whole answer in one write
+
+
+async def answer(scope: Scope, send: Send, status: int, headers: RawHeaders, body: bytes = b"") -> None:
     """Send a whole answer. `headers` are complete but for the security lines."""
+    cycle = scope.get(CYCLE)
+    if cycle is not None:
+        await cycle.answer(status, headers, body)
+        return
     await send({"type": "http.response.start", "status": status, "headers": [*SECURITY, *headers]})
     await send({"type": "http.response.body", "body": body})
 

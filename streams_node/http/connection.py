@@ -5,20 +5,26 @@ proxy's business.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from streams_node.config import Settings
 from streams_node.errors import HeadTooLarge, InvalidRequest, RequestTimedOut, StreamsError, Unavailable
-from streams_node.http.headers import SECURITY
-from streams_node.http.live import DISCONNECT
+from streams_node.http.asgi import CYCLE
+from streams_node.http.headers import SECURITY, RawHeaders
 from streams_node.http.problems import problem
 
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large", 503: b"Service Unavailable"}
+
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
+_SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY)
+_SLASH = ord("/")
+_LINE_EXTRA = 4  # colon, space, CR, LF
 
 
 class Connections:
@@ -29,8 +35,16 @@ class Connections:
         self.head_wait_s_max = settings.header_wait_ms_max / 1000
         self.stall_s_max = settings.send_stall_ms_max / 1000
         self.connections_max = settings.connections_max
-        self.open = 0
+        self.idle_s_max = settings.keep_alive_ms / 1000
+        self.protocols: set[Protocol] = set()
         self.stalled: set[Protocol] = set()
+
+    def sweep(self, now: float) -> None:
+        """Close connections that have been idle for too long."""
+        for protocol in list(self.protocols):
+            since = protocol.idle_since
+            if since is not None and now - since > self.idle_s_max:
+                protocol.transport.close()
 
     def waiting_bytes(self) -> int:
         """What has been written for clients that are slower than it."""
@@ -39,6 +53,36 @@ class Connections:
     def protocol(self) -> type["Protocol"]:
         """The protocol class of these connections, as uvicorn wants it."""
         return type("NodeProtocol", (Protocol,), {"all": self})
+
+
+class Cycle(RequestResponseCycle):
+    """One request and its answer. A whole answer leaves in one write, without the generic path's look at every header."""
+
+    protocol: "Protocol"
+
+    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """Send a whole answer. The headers are this node's own, so they are not checked again."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        content = [STATUS_LINE[status]]
+        for name, value in self.default_headers:
+            content += (name, b": ", value, b"\r\n")
+        content.append(_SECURITY_LINES)
+        for name, value in headers:
+            content += (name, b": ", value, b"\r\n")
+        content.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        if body and self.scope["method"] != "HEAD":
+            content.append(body)
+        self.transport.write(b"".join(content))
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
 
 
 class Protocol(HttpToolsProtocol):
@@ -56,17 +100,19 @@ class Protocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._left: asyncio.Future[None] | None = None
+        self.idle_since: float | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.all.open += 1
-        if self.all.open > self.all.connections_max:
-            self._refuse(Unavailable(f"{self.all.connections_max} connections are open already; try again later"))
+        everyone = self.all
+        everyone.protocols.add(self)
+        if len(everyone.protocols) > everyone.connections_max:
+            self._refuse(Unavailable(f"{everyone.connections_max} connections are open already; try again later"))
             return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.all.open -= 1
+        self.all.protocols.discard(self)
         self.all.stalled.discard(self)
         for timer in (self._head_timer, self._stall_timer):
             if timer is not None:
@@ -78,7 +124,9 @@ class Protocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self.idle_since = None
         self._moved = False
+        self._head_bytes = len(data)
         super().data_received(data)
         if not self._head_done and self.parser is not None:
             self._fed = 0 if self._moved else self._fed + len(data)
@@ -88,31 +136,78 @@ class Protocol(HttpToolsProtocol):
                 self._await_head()
 
     def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
+        self.url = b""
+        self.expect_100_continue = False
+        self.headers = []
 
     def on_headers_complete(self) -> None:
+        """Start the request. The same as uvicorn does, without what this node has no use for."""
         self._head_done = self._moved = True
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-        if not self.url.startswith((b"/", b"http://", b"https://")) and self.url != b"*":
+        if self._fed + self._head_bytes > self.all.head_bytes_max:
+            self._check_head()
+        parsed = httptools.parse_url(self.url)
+        raw_path = parsed.path
+        if not raw_path or raw_path[0] != _SLASH:
             self._refusal = InvalidRequest("the request target", "a path that begins with a slash")
             raise self._refusal
-        self.scope["state"][DISCONNECT] = self.watch
-        super().on_headers_complete()
+        version = self.parser.get_http_version()
+        path = raw_path.decode("ascii")
+        scope: Any = {
+            "type": "http",
+            "asgi": _ASGI,
+            "http_version": version,
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "method": self.parser.get_method().decode("ascii"),
+            "root_path": "",
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": parsed.query or b"",
+            "headers": self.headers,
+            "state": {},
+        }
+        self.scope = scope
+        waiting = self.cycle
+        self.cycle = cycle = Cycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        cycle.protocol = self
+        scope[CYCLE] = cycle
+        if waiting is None or waiting.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:  # pipelined: it waits for the answers before it
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
 
     def on_message_complete(self) -> None:
         self._head_done, self._moved = False, True
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with what is pipelined; otherwise the connection is idle, and a sweep ends it in time."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        else:
+            self.idle_since = self.loop.time()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -146,10 +241,10 @@ class Protocol(HttpToolsProtocol):
         finally:
             self._left = None
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self.all.head_bytes_max:
-            self._refusal = HeadTooLarge(f"the head of a request may have {self.all.head_bytes_max} bytes")
+    def _check_head(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + _LINE_EXTRA for name, value in self.headers)
+        if size > self.all.head_bytes_max:
+            self._refusal = HeadTooLarge(f"the head of a request may have {self.all.head_bytes_max} bytes, not {size}")
             raise self._refusal
 
     def _await_head(self) -> None:
@@ -172,7 +267,3 @@ class Protocol(HttpToolsProtocol):
             lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + said.body)
         self.transport.close()
-
-
-ParserError: type[Exception] = httptools.HttpParserError
-ProtocolFactory = Callable[..., asyncio.Protocol]

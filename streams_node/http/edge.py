@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from streams_node.errors import Missing, RequestTimedOut, ReservedPath, StreamsError, Unauthorized
 from streams_node.http import read, write
-from streams_node.http.asgi import App, Receive, Scope, Send
+from streams_node.http.asgi import CYCLE, App, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
-from streams_node.http.headers import CORS, PREFLIGHT, SECURITY
+from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
 from streams_node.http.routes import STREAM_ROUTES, Access, RouteClass, cold_route
@@ -53,7 +53,7 @@ class Edge:
         try:
             target = self._targets.get(raw_path) or self._target(raw_path)
             if method == "OPTIONS":
-                status, kind = await _preflight(sent), "preflight"
+                status, kind = await _preflight(scope, sent), "preflight"
             elif target is not None:
                 kind = "stream"
                 status = await self._stream(target, method, scope, receive, sent)
@@ -65,6 +65,8 @@ class Edge:
         except Exception as failure:  # noqa: BLE001 - the edge is where failures are handled
             kind = "stream"
             status = await self._fail(failure, scope, sent)
+        finally:
+            scope.pop(CYCLE, None)  # the two refer to each other; left alone they would be the garbage collector's work
         self._context.metrics.count_response(kind, status)
         seconds = time.perf_counter() - began
         if seconds > self._slow_s and kind == "cold":
@@ -125,11 +127,10 @@ class Edge:
             log.error("unexpected failure", request_id=request, method=scope["method"], exc_info=failure)
         if said.status >= _REFUSED:
             self._context.metrics.count_refusal(said.code)
-        if send.status:
+        if send.status or _begun(scope):
             raise failure  # the answer has begun: cutting the connection is the only way to say that it is not whole
-        headers = [*SECURITY, *CORS, *said.headers, (b"x-request-id", request.encode())]
-        await send({"type": "http.response.start", "status": said.status, "headers": headers})
-        await send({"type": "http.response.body", "body": said.body})
+        headers = [*CORS, *said.headers, (b"x-request-id", request.encode())]
+        await answer(scope, send, said.status, headers, said.body)
         return said.status
 
 
@@ -152,7 +153,11 @@ class Sent:
         return self._send(message)
 
 
-async def _preflight(send: Send) -> int:
-    await send({"type": "http.response.start", "status": 204, "headers": PREFLIGHT})
-    await send({"type": "http.response.body", "body": b""})
+def _begun(scope: Scope) -> bool:
+    cycle = scope.get(CYCLE)
+    return cycle is not None and cycle.response_started
+
+
+async def _preflight(scope: Scope, send: Send) -> int:
+    await answer(scope, send, 204, PREFLIGHT)
     return 204

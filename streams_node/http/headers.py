@@ -35,7 +35,6 @@ CORS: RawHeaders = [
     (b"access-control-expose-headers", _EXPOSED.encode()),
 ]
 PREFLIGHT: RawHeaders = [
-    *SECURITY,
     *CORS,
     (b"access-control-allow-methods", ALLOWED_METHODS.encode()),
     (b"access-control-allow-headers", _ACCEPTED.encode()),

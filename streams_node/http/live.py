@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streams_node.http.asgi import Receive, Scope, Send, answer
+from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, SECURITY, RawHeaders
 from streams_node.http.pages import NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
@@ -15,8 +15,6 @@ from streams_node.live.hub import Hub
 from streams_node.protocol.content_types import is_text
 from streams_node.protocol.cursors import cursor
 from streams_node.read.pages import Page
-
-DISCONNECT = "streams_node.on_disconnect"
 
 
 async def long_poll(
@@ -40,7 +38,7 @@ async def long_poll(
     context.ledger.touch(state)
     if page.end == page.start:
         headers = [line for line in headers if line[0] != b"content-type"]
-        await answer(send, 204, [*headers, NO_STORE, *CORS])
+        await answer(scope, send, 204, [*headers, NO_STORE, *CORS])
         return 204
     body = page_body(state, page, query)
     context.metrics.read_bytes += len(body)
@@ -49,7 +47,7 @@ async def long_poll(
         cache_control(context),
         (b"content-length", str(len(body)).encode()),
     ]
-    await answer(send, 200, headers + CORS, body)
+    await answer(scope, send, 200, headers + CORS, body)
     return 200
 
 
@@ -146,9 +144,9 @@ def watched(scope: Scope, receive: Receive) -> Iterator["asyncio.Future[None]"]:
     """A future that is done once the client has left. Our own protocol tells; another server is asked by a task."""
     loop = asyncio.get_running_loop()
     left: asyncio.Future[None] = loop.create_future()
-    protocol = scope.get("state", {}).get(DISCONNECT)
-    if protocol is not None:
-        with protocol(left):
+    cycle = scope.get(CYCLE)
+    if cycle is not None:
+        with cycle.protocol.watch(left):
             yield left
         return
     task = loop.create_task(_until_disconnect(receive, left), name="watch-disconnect")

@@ -54,12 +54,12 @@ async def _catch_up(
         tag = page_tag(state, page, query)
         headers += [(b"etag", tag.encode()), cache_control(context)]
         if (seen := found.get(b"if-none-match")) is not None and matches(seen.decode("latin-1"), tag):
-            await answer(send, 304, headers + CORS)
+            await answer(scope, send, 304, headers + CORS)
             return 304
     body = page_body(state, page, query)
     context.metrics.read_bytes += len(body)
     headers.append((b"content-length", str(len(body)).encode()))
-    await answer(send, 200, headers + CORS, body)
+    await answer(scope, send, 200, headers + CORS, body)
     return 200
 
 
@@ -85,5 +85,5 @@ async def head(context: Context, target: Target, scope: Scope, receive: Receive,
         headers.append((b"stream-expires-at", rfc3339(state.expires_us).encode()))
     seen = found.get(b"if-none-match")
     status = 304 if seen is not None and matches(seen.decode("latin-1"), tag) else 200
-    await answer(send, status, headers + cors(scope))
+    await answer(scope, send, status, headers + cors(scope))
     return status

@@ -39,7 +39,7 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     status = 200 if appended.stored and appended.producer is not None and body else 204
     if status == 200:
         headers.append((b"content-length", b"0"))
-    await answer(send, status, headers + cors(scope))
+    await answer(scope, send, status, headers + cors(scope))
     return status
 
 
@@ -64,7 +64,7 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
     if created.batch is not None:
         await created.batch.settling
     status = 201 if created.fresh else 200
-    await answer(send, status, _created(context, scope, found, created) + cors(scope))
+    await answer(scope, send, status, _created(context, scope, found, created) + cors(scope))
     return status
 
 
@@ -72,7 +72,7 @@ async def delete(context: Context, target: Target, scope: Scope, receive: Receiv
     """End a stream and everything in it."""
     batch = await delete_stream(context.ledger, target.name)
     await batch.settling
-    await answer(send, 204, cors(scope))
+    await answer(scope, send, 204, cors(scope))
     return 204
 
 

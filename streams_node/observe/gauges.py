@@ -17,7 +17,7 @@ def register(metrics: Metrics, context: Context, connections: Connections) -> No
     gauge("streams_heads_behind", lambda: committer.dirty_count, "heads that the next slices will write")
     gauge("streams_live_tail_bytes", lambda: live.bytes, "entries kept in memory for live readers")
     gauge("streams_bodies_in_flight_bytes", lambda: context.bodies.in_flight, "request bodies being received")
-    gauge("streams_connections", lambda: connections.open, "open connections")
+    gauge("streams_connections", lambda: len(connections.protocols), "open connections")
     gauge("streams_stalled_connections", lambda: len(connections.stalled), "connections whose client does not read")
     gauge("streams_reads_waiting", lambda: context.database.readers.waiting, "reads queued or running")
     gauge("streams_state_cache_entries", lambda: len(states), "stream states in memory")
