@@ -9,14 +9,14 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import uvicorn
 
 from streams_node import __version__
 from streams_node.config import Settings
-from streams_node.errors import DataFolderError, StreamsError
+from streams_node.errors import DataFolderError, StreamsError, Unavailable
 from streams_node.http.bodies import Bodies
 from streams_node.http.cold import application
 from streams_node.http.connection import Connections
@@ -29,14 +29,20 @@ from streams_node.live.registry import Live
 from streams_node.observe import logs
 from streams_node.observe.gauges import register
 from streams_node.observe.metrics import Metrics
+from streams_node.protocol.times import SECOND_US
 from streams_node.upkeep import Upkeep
-from streams_node.wal.database import Database
+from streams_node.wal.database import Database, Marks
 from streams_node.wal.folder import DataFolder
 
 log = logs.get_logger(__name__)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of large answers: see decisions/0002
 _MICROS = 1000
+
+
+def system_us() -> int:
+    """The wall clock, in whole microseconds."""
+    return time.time_ns() // _MICROS
 
 
 def serve(settings: Settings) -> int:
@@ -76,7 +82,9 @@ async def _serve(settings: Settings) -> int:
 
 
 @asynccontextmanager
-async def node(settings: Settings, connections: Connections) -> AsyncIterator[tuple[Context, Upkeep]]:
+async def node(
+    settings: Settings, connections: Connections, *, now_us: Callable[[], int] = system_us
+) -> AsyncIterator[tuple[Context, Upkeep]]:
     """Every part but the listeners, opened in order and closed in the opposite one."""
     folder = DataFolder.open(settings.data)
     try:
@@ -87,7 +95,7 @@ async def node(settings: Settings, connections: Connections) -> AsyncIterator[tu
             read_queue_max=settings.read_queue_max,
         )
         try:
-            context = _context(settings, database, marks)
+            context = _context(settings, database, marks, now_us)
             yield context, Upkeep(context, connections, folder)
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
@@ -98,7 +106,7 @@ async def node(settings: Settings, connections: Connections) -> AsyncIterator[tu
         folder.close()
 
 
-def _context(settings: Settings, database: Database, marks: "object") -> Context:
+def _context(settings: Settings, database: Database, marks: Marks, now_us: Callable[[], int]) -> Context:
     metrics = Metrics()
     live = Live(
         readers_max=settings.live_waiters_max,
@@ -115,21 +123,18 @@ def _context(settings: Settings, database: Database, marks: "object") -> Context
     ledger = Ledger(
         database,
         settings,
-        marks,  # type: ignore[arg-type]
-        now_us=lambda: time.time_ns() // _MICROS,
+        marks,
+        now_us=now_us,
         on_committed=live.published,
         observe=observe,
     )
     return Context(
-        settings, database, ledger, live, metrics, Bodies(settings), now_s=time.time, jitter=random.random
+        settings, database, ledger, live, metrics, Bodies(settings), now_s=lambda: now_us() / SECOND_US, jitter=random.random
     )
 
 
 class Listener(uvicorn.Server):
     """uvicorn's server without its signals: the node ends all listeners together."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -200,8 +205,6 @@ def _signals(context: Context, listeners: list[Listener]) -> Iterator[None]:
 
 
 def _shutting_down() -> StreamsError:
-    from streams_node.errors import Unavailable  # noqa: PLC0415
-
     return Unavailable("the node is shutting down; try again")
 
 

@@ -25,8 +25,6 @@ async def answer(scope: Scope, send: Send, status: int, headers: RawHeaders, bod
     await send({"type": "http.response.body", "body": body})
 
 
-def cors(scope: Scope, *, cacheable: bool = False) -> RawHeaders:
-    """CORS lines: for a browser's request, and for whatever a shared cache may hand to one."""
-    if cacheable or any(name == b"origin" for name, _ in scope["headers"]):
-        return CORS
-    return []
+def cors(found: dict[bytes, bytes]) -> RawHeaders:
+    """CORS lines of an answer that no cache keeps: only a browser's request, which names its origin, needs them."""
+    return CORS if b"origin" in found else []

@@ -4,7 +4,7 @@ import asyncio
 
 from streams_node.config import Settings
 from streams_node.errors import InvalidRequest, Overloaded, RequestTimedOut, TooLarge
-from streams_node.http.asgi import Receive
+from streams_node.http.asgi import CYCLE, Receive, Scope
 
 
 class Disconnected(Exception):
@@ -20,8 +20,13 @@ class Bodies:
         self._idle_s_max = settings.append_body_idle_ms_max / 1000
         self.in_flight = 0
 
-    async def read(self, receive: Receive, declared: bytes | None) -> bytes:
+    async def read(self, scope: Scope, receive: Receive, declared: bytes | None) -> bytes:
         """The whole body, or the reason why it is not taken."""
+        cycle = scope.get(CYCLE)
+        if cycle is not None:
+            whole: bytes | None = cycle.whole_body()
+            if whole is not None and len(whole) <= self._bytes_max:
+                return whole
         if declared is not None and (not declared.isdigit() or int(declared) > self._bytes_max):
             if not declared.isdigit():
                 raise InvalidRequest("Content-Length", "a whole number", declared.decode("latin-1"))

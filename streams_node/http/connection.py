@@ -60,6 +60,14 @@ class Cycle(RequestResponseCycle):
 
     protocol: "Protocol"
 
+    def whole_body(self) -> bytes | None:
+        """The body, if all of it came with the head, as a small one does; None when it has to be waited for."""
+        if self.more_body or self.disconnected or self.waiting_for_100_continue:
+            return None
+        body = bytes(self.body)
+        self.body.clear()
+        return body
+
     async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """Send a whole answer. The headers are this node's own, so they are not checked again."""
         if self.flow.write_paused and not self.disconnected:

@@ -46,31 +46,22 @@ class Edge:
         if scope["type"] != "http":
             await self._cold(scope, receive, send)
             return
-        method: str = scope["method"]
-        raw_path: bytes = scope["raw_path"]
-        began = time.perf_counter()
-        sent = Sent(send)
         try:
-            target = self._targets.get(raw_path) or self._target(raw_path)
-            if method == "OPTIONS":
-                status, kind = await _preflight(scope, sent), "preflight"
-            elif target is not None:
+            target = self._targets.get(scope["raw_path"]) or self._target(scope["raw_path"])
+            if target is not None and scope["method"] != "OPTIONS":
                 kind = "stream"
-                status = await self._stream(target, method, scope, receive, sent)
+                status = await self._stream(target, scope["method"], scope, receive, send)
             else:
                 kind = "cold"
-                status = await self._other(method, scope, receive, sent)
+                status = await self._other(scope["method"], scope, receive, send)
         except Disconnected:
             status, kind = 499, "stream"
         except Exception as failure:  # noqa: BLE001 - the edge is where failures are handled
             kind = "stream"
-            status = await self._fail(failure, scope, sent)
+            status = await self._fail(failure, scope, send)
         finally:
             scope.pop(CYCLE, None)  # the two refer to each other; left alone they would be the garbage collector's work
         self._context.metrics.count_response(kind, status)
-        seconds = time.perf_counter() - began
-        if seconds > self._slow_s and kind == "cold":
-            log.warning("slow request", method=method, status=status, seconds=round(seconds, 3))
 
     def _target(self, raw_path: bytes) -> Target | None:
         """The stream a path names; None when the path is not a stream's."""
@@ -99,18 +90,26 @@ class Edge:
             raise write.not_allowed(method)
         return await handler(self._context, target, scope, receive, send)
 
-    async def _other(self, method: str, scope: Scope, receive: Receive, send: "Sent") -> int:
+    async def _other(self, method: str, scope: Scope, receive: Receive, send: Send) -> int:
+        if method == "OPTIONS":
+            await answer(scope, send, 204, PREFLIGHT)
+            return 204
         route = cold_route(method, scope["path"])
         if route is None or route.kind not in self._classes:
             raise Missing("there is nothing at this address")
         if self._key is not None and route.access is Access.KEY:
             self._authorize(scope)
+        began = time.perf_counter()
+        sent = Sent(send)
         try:
             async with asyncio.timeout(self._context.settings.request_ms_max / 1000):
-                await self._cold(scope, receive, send)
+                await self._cold(scope, receive, sent)
         except TimeoutError:
             raise RequestTimedOut from None
-        return send.status
+        seconds = time.perf_counter() - began
+        if seconds > self._slow_s:
+            log.warning("slow request", route=route.name, status=sent.status, seconds=round(seconds, 3))
+        return sent.status
 
     def _authorize(self, scope: Scope) -> None:
         """One bearer key for everything. Compared in constant time; two headers are no header."""
@@ -119,7 +118,7 @@ class Edge:
         if scheme.lower() != b"bearer" or not hmac.compare_digest(key.strip(), self._key or b""):
             raise Unauthorized("this node wants `Authorization: Bearer <key>` with the key it was started with")
 
-    async def _fail(self, failure: Exception, scope: Scope, send: "Sent") -> int:
+    async def _fail(self, failure: Exception, scope: Scope, send: Send) -> int:
         said = problem(failure)
         sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
         request = request_id(sent_id)
@@ -127,7 +126,7 @@ class Edge:
             log.error("unexpected failure", request_id=request, method=scope["method"], exc_info=failure)
         if said.status >= _REFUSED:
             self._context.metrics.count_refusal(said.code)
-        if send.status or _begun(scope):
+        if _begun(scope):
             raise failure  # the answer has begun: cutting the connection is the only way to say that it is not whole
         headers = [*CORS, *said.headers, (b"x-request-id", request.encode())]
         await answer(scope, send, said.status, headers, said.body)
@@ -156,8 +155,3 @@ class Sent:
 def _begun(scope: Scope) -> bool:
     cycle = scope.get(CYCLE)
     return cycle is not None and cycle.response_started
-
-
-async def _preflight(scope: Scope, send: Send) -> int:
-    await answer(scope, send, 204, PREFLIGHT)
-    return 204

@@ -85,5 +85,5 @@ async def head(context: Context, target: Target, scope: Scope, receive: Receive,
         headers.append((b"stream-expires-at", rfc3339(state.expires_us).encode()))
     seen = found.get(b"if-none-match")
     status = 304 if seen is not None and matches(seen.decode("latin-1"), tag) else 200
-    await answer(scope, send, status, headers + cors(scope))
+    await answer(scope, send, status, headers + cors(found))
     return status

@@ -19,7 +19,7 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     """Append, close, or both."""
     found = collected(scope["headers"])
     said = write_headers(found, context.settings)
-    body = await context.bodies.read(receive, found.get(b"content-length"))
+    body = await context.bodies.read(scope, receive, found.get(b"content-length"))
     ledger = context.ledger
     state = ledger.states.peek(target.name)
     if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
@@ -39,7 +39,7 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     status = 200 if appended.stored and appended.producer is not None and body else 204
     if status == 200:
         headers.append((b"content-length", b"0"))
-    await answer(scope, send, status, headers + cors(scope))
+    await answer(scope, send, status, headers + cors(found))
     return status
 
 
@@ -52,7 +52,7 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
         if name in found:
             raise NotImplementedYet("forks are not there yet")
     said = write_headers(found, context.settings)
-    body = await context.bodies.read(receive, found.get(b"content-length"))
+    body = await context.bodies.read(scope, receive, found.get(b"content-length"))
     request = CreateRequest(
         said.content_type or content_types.DEFAULT,
         ttl_s,
@@ -64,7 +64,7 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
     if created.batch is not None:
         await created.batch.settling
     status = 201 if created.fresh else 200
-    await answer(scope, send, status, _created(context, scope, found, created) + cors(scope))
+    await answer(scope, send, status, _created(context, scope, found, created) + cors(found))
     return status
 
 
@@ -72,7 +72,7 @@ async def delete(context: Context, target: Target, scope: Scope, receive: Receiv
     """End a stream and everything in it."""
     batch = await delete_stream(context.ledger, target.name)
     await batch.settling
-    await answer(scope, send, 204, cors(scope))
+    await answer(scope, send, 204, cors(collected(scope["headers"])))
     return 204
 
 

