@@ -1,6 +1,6 @@
 """The SQL of the node: numbered migrations and named queries, and the few lines that load them.
 
-Owns     `migrations/NNNN_what.sql` (forward only, never edited), `queries/<room>.sql`, `schema.sql` (a snapshot for readers).
+Owns     `migrations/NNNN_what.sql` (forward only, never edited), `queries/<room>.sql`, `schema.sql` (a snapshot).
 Keeps    no statement lives in Python: a test walks the tree for one, and prepares every query below.
 """
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import uvicorn
+from typing_extensions import override
 
 from streams_node import __version__
 from streams_node.config import Settings
@@ -52,14 +53,14 @@ def serve(settings: Settings) -> int:
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
 
-        factory = uvloop.new_event_loop
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     except ImportError:
         factory = asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(_serve(settings))
         except (DataFolderError, OSError) as failure:
-            print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - before logs matter
+            print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - the logs are for a node that runs
             return 1
 
 
@@ -129,7 +130,14 @@ def _context(settings: Settings, database: Database, marks: Marks, now_us: Calla
         observe=observe,
     )
     return Context(
-        settings, database, ledger, live, metrics, Bodies(settings), now_s=lambda: now_us() / SECOND_US, jitter=random.random
+        settings,
+        database,
+        ledger,
+        live,
+        metrics,
+        Bodies(settings),
+        now_s=lambda: now_us() / SECOND_US,
+        jitter=random.random,
     )
 
 
@@ -137,6 +145,7 @@ class Listener(uvicorn.Server):
     """uvicorn's server without its signals: the node ends all listeners together."""
 
     @contextlib.contextmanager
+    @override
     def capture_signals(self) -> Iterator[None]:
         yield
 

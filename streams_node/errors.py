@@ -1,25 +1,27 @@
 """Every failure the node can name. Classes carry facts; `http/problems.py` alone knows status codes and headers.
 
-    StreamsError
-    ├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
-    │   ├── InvalidOffset         well formed, but this stream never issued it
-    │   └── ReservedPath          a name that belongs to the node
-    ├── Unauthorized              no key, or the wrong one
-    ├── Missing                   no such stream, bucket or route
-    ├── Gone                      the data was there: retention passed it, or forks keep a deleted source
-    ├── MethodNotAllowed
-    ├── Conflict                  the request contradicts what is stored
-    │   ├── StreamExists  BucketExists  BucketNotEmpty
-    │   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap
-    ├── ProducerFenced            a newer epoch of the producer took over
-    ├── TooLarge                  the body, or the head, of the request
-    ├── TimedOut                  the request, or the wait for an append's commit
-    ├── Overloaded                a queue or a backlog is full; comes back by itself
-    ├── NotImplementedYet         described, and not built yet
-    └── Unavailable               shutting down, disk low, waiters full, or a commit failed
+StreamsError
+├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
+│   ├── InvalidOffset         well formed, but this stream never issued it
+│   └── ReservedPath          a name that belongs to the node
+├── Unauthorized              no key, or the wrong one
+├── Missing                   no such stream, bucket or route
+├── Gone                      the data was there: retention passed it, or forks keep a deleted source
+├── MethodNotAllowed
+├── Conflict                  the request contradicts what is stored
+│   ├── StreamExists  BucketExists  BucketNotEmpty
+│   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap
+├── ProducerFenced            a newer epoch of the producer took over
+├── TooLarge                  the body, or the head, of the request
+├── TimedOut                  the request, or the wait for an append's commit
+├── Overloaded                a queue or a backlog is full; comes back by itself
+├── NotImplementedYet         described, and not built yet
+└── Unavailable               shutting down, disk low, waiters full, or a commit failed
 """
 
 from typing import ClassVar
+
+_SHOWN_CHARS = 80  # of what a client sent: enough to recognise it
 
 
 class StreamsError(Exception):
@@ -201,4 +203,4 @@ def invariant(condition: object, what: str, **facts: object) -> None:
 
 def _shown(seen: object) -> str:
     text = str(seen)
-    return f"`{text[:80]}…`" if len(text) > 80 else f"`{text}`"
+    return f"`{text[:_SHOWN_CHARS]}…`" if len(text) > _SHOWN_CHARS else f"`{text}`"

@@ -58,8 +58,8 @@ class Upkeep:
         while True:
             try:
                 more = await duty()
-            except Exception as problem:  # noqa: BLE001 - one duty's failure is counted and tried again
-                log.error("upkeep failed", duty=name, error=repr(problem))
+            except Exception as problem:  # noqa: BLE001 - one duty's failure is logged, counted, and tried again
+                log.warning("upkeep failed", duty=name, error=repr(problem))
                 await asyncio.sleep(_BACKOFF_S)
             else:
                 await asyncio.sleep(0.01 if more else every_s)

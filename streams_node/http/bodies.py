@@ -4,7 +4,7 @@ import asyncio
 
 from streams_node.config import Settings
 from streams_node.errors import InvalidRequest, Overloaded, RequestTimedOut, TooLarge
-from streams_node.http.asgi import CYCLE, Receive, Scope
+from streams_node.http.asgi import CYCLE, Message, Receive, Scope
 
 
 class Disconnected(Exception):
@@ -34,7 +34,7 @@ class Bodies:
         message = await self._next(receive) if declared is None or int(declared) > _SMALL else await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
-        body: bytes = message.get("body", b"")
+        body: bytes = message.get("body") or b""
         if not message.get("more_body", False):
             if len(body) > self._bytes_max:
                 raise TooLarge(f"a body may have {self._bytes_max} bytes, not {len(body)}")
@@ -53,7 +53,7 @@ class Bodies:
                 message = await self._next(receive)
                 if message["type"] == "http.disconnect":
                     raise Disconnected
-                part: bytes = message.get("body", b"")
+                part: bytes = message.get("body") or b""
                 parts.append(part)
                 size += len(part)
                 self.in_flight += len(part)
@@ -65,10 +65,10 @@ class Bodies:
             raise TooLarge(f"a body may have {self._bytes_max} bytes, not {size}")
         return b"".join(parts)
 
-    async def _next(self, receive: Receive) -> "dict[str, object]":
+    async def _next(self, receive: Receive) -> Message:
         try:
             async with asyncio.timeout(self._idle_s_max):
-                return await receive()  # type: ignore[return-value]
+                return await receive()
         except TimeoutError:
             raise RequestTimedOut from None
 

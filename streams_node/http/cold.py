@@ -1,5 +1,6 @@
 """The Litestar application behind the edge."""
 
+from http import HTTPStatus
 from typing import Any
 
 from litestar import Litestar, Request, Response
@@ -48,7 +49,7 @@ def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> Respo
             return _ours(request, Missing("there is nothing at this address"))
         case 405:
             return _ours(request, MethodNotAllowed(request.method, _allowed(request.scope["path"])))
-        case status if status < 500:
+        case status if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             return _ours(request, InvalidRequest("the request", "well formed", failure.detail))
         case _:
             raise failure

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with the bounds it lacks: head size, head time, connections, and clients that do not read.
+"""uvicorn's HTTP/1.1 protocol with the bounds it lacks: head size, head time, connections, clients that do not read.
 
 The one file that touches uvicorn's protocol class; its version is pinned to the minor release. HTTP/2 and HTTP/3 are a
 proxy's business.
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import httptools
+from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from streams_node.config import Settings
@@ -19,7 +20,12 @@ from streams_node.http.asgi import CYCLE
 from streams_node.http.headers import SECURITY, RawHeaders
 from streams_node.http.problems import problem
 
-_REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large", 503: b"Service Unavailable"}
+_REASONS = {
+    400: b"Bad Request",
+    408: b"Request Timeout",
+    431: b"Request Header Fields Too Large",
+    503: b"Service Unavailable",
+}
 
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY)
@@ -56,7 +62,7 @@ class Connections:
 
 
 class Cycle(RequestResponseCycle):
-    """One request and its answer. A whole answer leaves in one write, without the generic path's look at every header."""
+    """One request and its answer. A whole answer leaves in one write; its headers are not looked at again."""
 
     protocol: "Protocol"
 
@@ -110,6 +116,7 @@ class Protocol(HttpToolsProtocol):
         self._left: asyncio.Future[None] | None = None
         self.idle_since: float | None = None
 
+    @override
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         everyone = self.all
@@ -119,6 +126,7 @@ class Protocol(HttpToolsProtocol):
             return
         self._await_head()
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self.all.protocols.discard(self)
         self.all.stalled.discard(self)
@@ -129,6 +137,7 @@ class Protocol(HttpToolsProtocol):
             self._left.set_result(None)
         super().connection_lost(exc)
 
+    @override
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
@@ -143,11 +152,13 @@ class Protocol(HttpToolsProtocol):
             elif self._fed and self._head_timer is None:
                 self._await_head()
 
+    @override
     def on_message_begin(self) -> None:
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
 
+    @override
     def on_headers_complete(self) -> None:
         """Start the request. The same as uvicorn does, without what this node has no use for."""
         self._head_done = self._moved = True
@@ -195,16 +206,18 @@ class Protocol(HttpToolsProtocol):
         )
         cycle.protocol = self
         scope[CYCLE] = cycle
-        if waiting is None or waiting.response_complete:
+        if waiting is None or waiting.response_complete:  # type: ignore[redundant-expr]
             self._start_asgi_task(cycle, self.app)
         else:  # pipelined: it waits for the answers before it
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
+    @override
     def on_message_complete(self) -> None:
         self._head_done, self._moved = False, True
         super().on_message_complete()
 
+    @override
     def on_response_complete(self) -> None:
         """Go on with what is pipelined; otherwise the connection is idle, and a sweep ends it in time."""
         self.server_state.total_requests += 1
@@ -217,11 +230,13 @@ class Protocol(HttpToolsProtocol):
         else:
             self.idle_since = self.loop.time()
 
+    @override
     def pause_writing(self) -> None:
         super().pause_writing()
         self.all.stalled.add(self)
         self._stall_timer = self.loop.call_later(self.all.stall_s_max, self.transport.abort)
 
+    @override
     def resume_writing(self) -> None:
         super().resume_writing()
         self.all.stalled.discard(self)
@@ -229,12 +244,15 @@ class Protocol(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
 
+    @override
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._refusal or InvalidRequest("the request", "HTTP/1.1", msg))
 
+    @override
     def _should_upgrade(self) -> bool:
         return False
 
+    @override
     def _unsupported_upgrade_warning(self) -> None:
         """An upgrade is not offered; the request is answered as if it had not asked."""
 
@@ -269,7 +287,7 @@ class Protocol(HttpToolsProtocol):
         """Answer without a request, and close."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:
+        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
             said = problem(failure)
             lines = [b"HTTP/1.1 %d %s" % (said.status, _REASONS.get(said.status, b"Error"))]
             lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from streams_node.errors import Missing, RequestTimedOut, ReservedPath, StreamsError, Unauthorized
 from streams_node.http import read, write
-from streams_node.http.asgi import CYCLE, App, Receive, Scope, Send, answer
+from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
-from streams_node.http.routes import STREAM_ROUTES, Access, RouteClass, cold_route
+from streams_node.http.routes import Access, RouteClass, cold_route
 from streams_node.observe.logs import get_logger, request_id
 
 log = get_logger(__name__)
@@ -26,7 +26,19 @@ _HANDLERS: dict[str, Handler] = {
     "DELETE": write.delete,
 }
 _TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
-_COLD = ("/v1/", "/health", "/livez", "/readyz", "/metrics", "/docs", "/openapi", "/schema", "/ui", "/elastic", "/__ursula")
+_COLD = (
+    "/v1/",
+    "/health",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/docs",
+    "/openapi",
+    "/schema",
+    "/ui",
+    "/elastic",
+    "/__ursula",
+)
 
 
 class Edge:
@@ -67,7 +79,7 @@ class Edge:
         """The stream a path names; None when the path is not a stream's."""
         if raw_path.startswith(V1):
             target = v1_target(raw_path, path_bytes_max=self._context.settings.stream_path_bytes_max)
-        elif raw_path.count(b"/") < 2 or raw_path.startswith(_COLD_RAW) or raw_path.endswith(b"/streams"):
+        elif raw_path.rfind(b"/") == 0 or raw_path.startswith(_COLD_RAW) or raw_path.endswith(b"/streams"):
             return None
         else:
             target = bucket_target(raw_path)
@@ -146,9 +158,9 @@ class Sent:
         self._send = send
         self.status = 0
 
-    def __call__(self, message: "dict[str, object]") -> Awaitable[None]:  # type: ignore[override]
+    def __call__(self, message: Message) -> Awaitable[None]:
         if not self.status:
-            self.status = message.get("status", 0)  # type: ignore[assignment]
+            self.status = message.get("status", 0)
         return self._send(message)
 
 

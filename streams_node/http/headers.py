@@ -55,11 +55,11 @@ class WriteHeaders(NamedTuple):
     """The headers of an append or a create that say how to store its body."""
 
     content_type: str | None
-    close: bool
-    producer: ProducerHeaders | None
-    stream_seq: str | None
-    key: bytes | None
-    hint_us: int | None
+    close: bool = False
+    producer: ProducerHeaders | None = None
+    stream_seq: str | None = None
+    key: bytes | None = None
+    hint_us: int | None = None
 
 
 def collected(raw: RawHeaders) -> dict[bytes, bytes]:
@@ -70,16 +70,17 @@ def collected(raw: RawHeaders) -> dict[bytes, bytes]:
             if name in found:
                 if name not in _REPEATABLE:
                     raise InvalidRequest(f"header `{name.decode()}`", "sent once", "two values")
-                value = found[name] + b"," + value
-            found[name] = value
+                found[name] += b"," + value
+            else:
+                found[name] = value
     return found
 
 
 def write_headers(found: dict[bytes, bytes], settings: Settings) -> WriteHeaders:
     """The checked values; most appends send a content type and nothing else."""
     content_type = found.get(b"content-type")
-    if len(found) <= _PLAIN and _NONE_OF_OURS.isdisjoint(found):
-        return WriteHeaders(_content_type(content_type, settings.content_type_bytes_max), False, None, None, None, None)
+    if _SPECIAL.isdisjoint(found):
+        return WriteHeaders(_content_type(content_type, settings.content_type_bytes_max))
     hint = found.get(b"stream-timestamp")
     key = _text(found, b"stream-key", settings.routing_key_bytes_max)
     stream_seq = _text(found, b"stream-seq", settings.stream_seq_bytes_max)
@@ -95,10 +96,11 @@ def write_headers(found: dict[bytes, bytes], settings: Settings) -> WriteHeaders
     )
 
 
-_NONE_OF_OURS = frozenset(
-    (b"stream-closed", b"stream-timestamp", b"stream-key", b"stream-seq", b"producer-id", b"producer-epoch", b"producer-seq")
-)
-_PLAIN = 8  # headers: above that the short cut saves nothing
+_DIGITS_MAX = 16  # of 2^53 - 1
+_SPECIAL = frozenset((
+    b"stream-closed", b"stream-timestamp", b"stream-key", b"stream-seq", b"producer-id", b"producer-epoch",
+    b"producer-seq",
+))  # fmt: skip
 
 
 def is_true(value: bytes | None) -> bool:
@@ -122,7 +124,9 @@ def lifetime(found: dict[bytes, bytes]) -> tuple[int | None, int | None]:
         text = ttl.decode("latin-1").strip()
         seconds = times.ttl_seconds(text)
         if seconds is None:
-            raise InvalidRequest("Stream-TTL", "whole seconds without sign or leading zeros, or a duration as 24h", text)
+            raise InvalidRequest(
+                "Stream-TTL", "whole seconds without sign or leading zeros, or a duration as 24h", text
+            )
         return seconds, None
     return None, None if end is None else timestamp("Stream-Expires-At", end)
 
@@ -141,7 +145,7 @@ def _producer(found: dict[bytes, bytes], id_bytes_max: int) -> ProducerHeaders |
     sent = [name for name in (b"producer-id", b"producer-epoch", b"producer-seq") if name in found]
     if not sent:
         return None
-    if len(sent) < 3:
+    if len(sent) < len(ProducerHeaders._fields):
         raise InvalidRequest(
             "Producer-Id, Producer-Epoch and Producer-Seq", "sent together", ", ".join(name.decode() for name in sent)
         )
@@ -155,7 +159,7 @@ def _producer(found: dict[bytes, bytes], id_bytes_max: int) -> ProducerHeaders |
 
 def _number(name: str, value: bytes) -> int:
     text = value.strip()
-    if not text.isdigit() or len(text) > 16 or int(text) > SEQ_MAX:
+    if not text.isdigit() or len(text) > _DIGITS_MAX or int(text) > SEQ_MAX:
         raise InvalidRequest(name, f"a whole number from 0 to {SEQ_MAX}", value.decode("latin-1"))
     return int(text)
 

@@ -57,7 +57,7 @@ async def event_stream(
     """Entries as they come, until the stream is closed, the client leaves, or the connection is due for a new one."""
     context.metrics.count_read("sse")
     with context.live.attached(state, "sse") as hub, watched(scope, receive) as left:
-        await send({"type": "http.response.start", "status": 200, "headers": _event_headers(context, state, start)})
+        await send({"type": "http.response.start", "status": 200, "headers": _event_headers(state, start)})
         await _follow(context, hub, start, query, send, left)
     context.ledger.touch(state)
     await send({"type": "http.response.body", "body": b""})
@@ -105,7 +105,7 @@ def _event(context: Context, hub: Hub, page: Page, query: ReadQuery) -> bytes:
     return hub.remember(key, event)
 
 
-def _event_headers(context: Context, state: StreamState, start: int) -> RawHeaders:
+def _event_headers(state: StreamState, start: int) -> RawHeaders:
     headers = [
         *SECURITY,
         (b"content-type", b"text/event-stream"),

@@ -1,8 +1,8 @@
 """What a path means: which bucket, which stream, which part of it. Pure; the same rules for both surfaces.
 
-    /v1/stream/{path}        no slash: bucket `_default`; otherwise the first segment is the bucket
-    /{bucket}/{stream}       the bucket must exist
-    …/{sub-resource}         a fixed list of last segments, so they can not end a stream's name
+/v1/stream/{path}        no slash: bucket `_default`; otherwise the first segment is the bucket
+/{bucket}/{stream}       the bucket must exist
+…/{sub-resource}         a fixed list of last segments, so they can not end a stream's name
 """
 
 import re
@@ -25,7 +25,9 @@ SUBS_OF_ONE = frozenset(
     ("_schema", "_profile", "_search", "_aggregate", "_details", "_index_status", "_routing_keys", "_flush", "snapshot",
      "bootstrap", "retention", "append-batch", "attrs")
 )  # fmt: skip
-SUBS_OF_TWO = frozenset((("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_otlp", "v1"), ("_search", "explain")))
+SUBS_OF_TWO = frozenset(
+    (("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_otlp", "v1"), ("_search", "explain"))
+)
 SUBS_WITH_ARGUMENT = frozenset(("pk", "snapshot", "retention"))
 SUBS_OF_THREE = frozenset((("touch", "templates", "activate"), ("_otlp", "v1", "traces")))
 
@@ -109,18 +111,20 @@ def _text(segment: bytes) -> str:
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:
-        raise InvalidRequest("a path segment", "UTF-8 text in percent encoding", segment.decode("ascii", "replace")) from None
+        raise InvalidRequest(
+            "a path segment", "UTF-8 text in percent encoding", segment.decode("ascii", "replace")
+        ) from None
 
 
 def _split(segments: list[str]) -> tuple[list[str], str | None, str | None]:
     """The stream's own segments, the sub-resource, and its argument."""
-    count = len(segments)
-    if count > 3 and tuple(segments[-3:]) in SUBS_OF_THREE:
+    *more, last = segments
+    if segments[:-3] and tuple(segments[-3:]) in SUBS_OF_THREE:
         return segments[:-3], "/".join(segments[-3:]), None
-    if count > 2 and tuple(segments[-2:]) in SUBS_OF_TWO:
+    if segments[:-2] and tuple(segments[-2:]) in SUBS_OF_TWO:
         return segments[:-2], "/".join(segments[-2:]), None
-    if count > 2 and segments[-2] in SUBS_WITH_ARGUMENT:
-        return segments[:-2], segments[-2], segments[-1]
-    if count > 1 and segments[-1] in SUBS_OF_ONE:
-        return segments[:-1], segments[-1], None
+    if segments[:-2] and more[-1] in SUBS_WITH_ARGUMENT:
+        return more[:-1], more[-1], last
+    if more and last in SUBS_OF_ONE:
+        return more, last, None
     return segments, None, None

@@ -14,6 +14,7 @@ _KNOWN = frozenset(
 )
 _LATER = ("key", "filter", "since")
 _CURSOR_CHARS_MAX = 64
+DIGITS_MAX = 18  # a longer number is beyond every bound here
 
 
 class Mode(Enum):
@@ -108,7 +109,7 @@ def _bytes_max(found: dict[str, str]) -> int | None:
     text = found.get("max_bytes")
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 18 or int(text) == 0:
+    if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or int(text) == 0:
         raise InvalidRequest("max_bytes", "a positive whole number", text)
     return int(text)
 

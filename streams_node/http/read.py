@@ -63,7 +63,7 @@ async def _catch_up(
     return 200
 
 
-async def head(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001
+async def head(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001 - every handler takes the same arguments
     """What is known of a stream; it does not restart a sliding window."""
     state = await context.ledger.living(target.name)
     context.metrics.count_read("head")

@@ -9,7 +9,7 @@ from litestar.datastructures import State
 from streams_node.errors import InvalidRequest, Missing
 from streams_node.http.context import Context
 from streams_node.http.paths import check_bucket
-from streams_node.http.query import parameters
+from streams_node.http.query import DIGITS_MAX, parameters
 from streams_node.ingest.remove import create_bucket, delete_bucket
 from streams_node.observe.metrics import CONTENT_TYPE
 from streams_node.protocol.times import rfc3339
@@ -157,7 +157,7 @@ def number(asked: dict[str, str], name: str, default: int, *, least: int, most: 
     text = asked.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 18 or not least <= int(text) <= most:
+    if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or not least <= int(text) <= most:
         raise InvalidRequest(f"parameter `{name}`", f"a whole number from {least} to {most}", text)
     return int(text)
 

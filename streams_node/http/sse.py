@@ -10,7 +10,7 @@ HEARTBEAT = b":\n\n"
 
 
 def data_event(payload: bytes, *, is_json: bool, is_text: bool) -> bytes:
-    """One page of entries as a data event. A payload's own line breaks become lines of the event, so none can end it."""
+    """One page of entries as a data event. A payload's line breaks become lines of the event, so none can end it."""
     if is_json:
         payload = b"[" + payload + b"]"
     elif not is_text:

@@ -1,13 +1,15 @@
 """PUT, POST and DELETE of a stream."""
 
+from http import HTTPStatus
+
 from streams_node.errors import MethodNotAllowed, NotImplementedYet
-from streams_node.http.asgi import Scope, Receive, Send, answer, cors
+from streams_node.http.asgi import Receive, Scope, Send, answer, cors
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
 from streams_node.ingest.append import AppendRequest, append
-from streams_node.ingest.create import CreateRequest, Created, create
+from streams_node.ingest.create import Created, CreateRequest, create
 from streams_node.ingest.remove import delete_stream
 from streams_node.protocol import content_types
 from streams_node.protocol.producers import Producer
@@ -37,7 +39,7 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     if appended.producer is not None:
         headers += _producer(appended.producer)
     status = 200 if appended.stored and appended.producer is not None and body else 204
-    if status == 200:
+    if status == HTTPStatus.OK:
         headers.append((b"content-length", b"0"))
     await answer(scope, send, status, headers + cors(found))
     return status
@@ -68,7 +70,7 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
     return status
 
 
-async def delete(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001
+async def delete(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001 - every handler takes the same arguments
     """End a stream and everything in it."""
     batch = await delete_stream(context.ledger, target.name)
     await batch.settling

@@ -48,7 +48,7 @@ class Appended(NamedTuple):
     batch: Batch | None
     next_seq: int
     closed: bool
-    stored: bool
+    stored: bool = False
     producer: Producer | None = None
 
 
@@ -131,7 +131,7 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
     row = ledger.touch_rows(len(pieces) or 1)
     flags = FIRST
     last = len(pieces) - 1
-    for at, (count, size, continues, lens, payload) in enumerate(pieces or _NOTHING):
+    for at, (count, size, payload, lens, continues) in enumerate(pieces or _NOTHING):
         if continues:
             flags |= CONTINUES
         if at >= last and request.close:
@@ -152,7 +152,7 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
     return _decided(ledger, state, request, pieces, start)
 
 
-_NOTHING = [Piece(0, 0, False, None, b"")]
+_NOTHING = [Piece(0, 0, b"")]
 
 
 def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces: list[Piece], start: int) -> Appended:
@@ -167,7 +167,7 @@ def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces:
         state.stream_seq = request.stream_seq
     if request.close:
         state.closed = True
-        state.closed_by = None if producer is None else tuple(producer)
+        state.closed_by = None if producer is None else (producer.id, producer.epoch, producer.seq)
     committer = ledger.committer
     fresh = None if state.hub is None else (start, _payload(pieces, is_json=state.is_json))
     committer.open.touched.append((state, log_end(state), request.close, fresh))
@@ -176,7 +176,7 @@ def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces:
     state.batch = batch = committer.added(len(request.body), len(pieces) or 1)
     if state.ttl_s is not None:
         ledger.touch(state)
-    return Appended(batch, state.next_seq, state.closed, True, accepted)
+    return Appended(batch, state.next_seq, state.closed, stored=True, producer=accepted)
 
 
 def _payload(pieces: list[Piece], *, is_json: bool) -> bytes:
@@ -195,16 +195,16 @@ def _on_closed(state: StreamState, request: AppendRequest) -> Appended:
     producer = request.producer
     if producer is not None:
         if state.closed_by == tuple(producer):
-            return Appended(None, state.next_seq, True, False, state.producers[producer.id])
+            return Appended(None, state.next_seq, closed=True, producer=state.producers[producer.id])
     elif request.close and not request.body:
-        return Appended(None, state.next_seq, True, False)
+        return Appended(None, state.next_seq, closed=True)
     raise StreamClosed(state.name.stream, state.token(state.next_seq))
 
 
 def _on_verdict(state: StreamState, last: Producer | None, verdict: Verdict, sent: ProducerHeaders) -> Appended:
     match verdict:
         case Verdict.DUPLICATE:
-            return Appended(None, state.next_seq, state.closed, False, last)
+            return Appended(None, state.next_seq, state.closed, producer=last)
         case Verdict.FENCED if last is not None:
             raise ProducerFenced(last.epoch, sent.epoch)
         case Verdict.MUST_START_AT_ZERO:

@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from typing_extensions import override
+
+from streams_node.config import Settings
 from streams_node.errors import AppendTimedOut, OutcomeUnknown, Overloaded, StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
@@ -23,7 +26,8 @@ HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit
 class Settling(asyncio.Future[None]):
     """Resolved when the batch is on disk; shared by all its requests, so one cancelled request must not cancel it."""
 
-    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002 - the signature is asyncio's
+    @override
+    def cancel(self, msg: Any | None = None) -> bool:
         return False
 
 
@@ -53,22 +57,18 @@ class Committer:
     def __init__(
         self,
         writer: Connection,
+        settings: Settings,
         *,
-        rows_max: int,
-        bytes_max: int,
-        queue_appends_max: int,
-        queue_bytes_max: int,
-        wait_ms_max: int,
         on_committed: Callable[[Batch], None],
         on_failed: Callable[[], Any],
         observe: Callable[[Batch, float, float], None],
     ) -> None:
         self._writer = writer
-        self._rows_max = rows_max
-        self._bytes_max = bytes_max
-        self._queue_appends_max = queue_appends_max
-        self._queue_bytes_max = queue_bytes_max
-        self._wait_s_max = wait_ms_max / 1000
+        self._rows_max = settings.commit_rows_max
+        self._bytes_max = settings.commit_bytes_max
+        self._queue_appends_max = settings.queue_appends_max
+        self._queue_bytes_max = settings.queue_bytes_max
+        self._wait_s_max = settings.append_wait_ms_max / 1000
         self._on_committed = on_committed
         self._on_failed = on_failed
         self._observe = observe
@@ -124,7 +124,7 @@ class Committer:
             return
         self._flushing, self._dirty = self._dirty, []
         self._flush_through = self.decided_through
-        self.added(0, 0)
+        _ = self.added(0, 0)
 
     async def settled(self) -> None:
         """Wait until nothing is queued or being written."""
@@ -142,7 +142,7 @@ class Committer:
                 self._watch.cancel()
 
     async def _gather(self) -> None:
-        """Let the requests that are in the loop's hands already join a small batch. No timer: an idle loop passes at once.
+        """Let the requests that the loop holds already join a small batch. No timer: an idle loop passes at once.
 
         Clients that were just answered send their next request within these passes; without them two groups take turns,
         each with half-empty commits (measured at 16 connections: 15 % fewer appends a second).
@@ -172,7 +172,7 @@ class Committer:
         return batch
 
     def _add_heads(self, batch: Batch) -> None:
-        """Snapshot a slice of heads. Every row decided so far is in this batch or an earlier one, so none runs ahead."""
+        """Snapshot a slice of heads. All rows decided so far are in this batch or an earlier one: none runs ahead."""
         part, self._flushing = self._flushing[-HEADS_PER_BATCH:], self._flushing[:-HEADS_PER_BATCH]
         for state in part:
             state.dirty = False

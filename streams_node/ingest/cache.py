@@ -142,7 +142,7 @@ class StateCache:
 
 
 class BucketCache:
-    """Buckets by name, as decided. `moving` names the last batch that changes a bucket, so that a load can wait for it."""
+    """Buckets by name, as decided. `moving` has the last batch that changes a bucket: a load waits for it."""
 
     def __init__(self, load: Callable[[str], Awaitable[FoundBucket | None]], *, newest: int) -> None:
         self._load = load

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import sql
 from streams_node.errors import Missing, ProducerGap, StreamExists
-from streams_node.ingest.append import AppendRequest, Appended, pieces_of, store
+from streams_node.ingest.append import Appended, AppendRequest, pieces_of, store
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.cache import Absent, Bucket
 from streams_node.ingest.ledger import Ledger, window_end_us
@@ -28,10 +28,10 @@ class CreateRequest(NamedTuple):
 class Created(NamedTuple):
     state: StreamState
     batch: Batch | None
-    fresh: bool
     next_seq: int
     closed: bool
     producer: Producer | None = None
+    fresh: bool = False
 
 
 async def create(ledger: Ledger, name: Name, request: CreateRequest) -> Created:
@@ -64,7 +64,7 @@ async def _confirm(ledger: Ledger, state: StreamState, request: CreateRequest) -
     if differences:
         raise StreamExists(f"stream `{state.name.stream}` exists with another configuration: {', '.join(differences)}")
     ledger.touch(state)
-    return Created(state, None, False, state.tail.seq, state.tail_closed)
+    return Created(state, None, state.tail.seq, state.tail_closed)
 
 
 def _decide(
@@ -86,7 +86,7 @@ def _decide(
     state.batch = batch
     ledger.states.put(state)
     ledger.count_stream(bucket.id, bucket.name, batch, by=1)
-    return Created(state, batch, True, state.next_seq, state.closed, _producer(appended))
+    return Created(state, batch, state.next_seq, state.closed, _producer(appended), fresh=True)
 
 
 def _producer(appended: Appended | None) -> Producer | None:
@@ -123,7 +123,17 @@ def _new_state(
         (_BUCKETS.count_streams, (1, bucket.id)),
     ]  # fmt: skip
     config = Configured(
-        stream, request.content_type, now_us, request.ttl_s, request.expires_us, dies_us, first_epoch, 1, "generic", 0, 0
+        stream,
+        request.content_type,
+        now_us,
+        request.ttl_s,
+        request.expires_us,
+        dies_us,
+        first_epoch,
+        1,
+        "generic",
+        0,
+        0,
     )
     state = StreamState(name, bucket.id, config, _EMPTY_HEAD._replace(ts=now_us), {}, [])
     state.touched_us = now_us

@@ -1,4 +1,4 @@
-"""What all writes share: the states, the open batch, the counters of rows and incarnations, and the reasons to refuse."""
+"""What all writes share: the states, the open batch, the counters of rows and lives, and the reasons to refuse."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import sql
 from streams_node.config import Settings
 from streams_node.errors import Missing, StreamsError, Unavailable
 from streams_node.ingest.batches import Batch, Committer
-from streams_node.ingest.cache import Absent, Bucket, BucketCache, StateCache
+from streams_node.ingest.cache import Absent, BucketCache, StateCache
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.protocol.times import SECOND_US
@@ -49,11 +49,7 @@ class Ledger:
         self._recovery: asyncio.Task[None] | None = None
         self.committer = Committer(
             database.writer,
-            rows_max=settings.commit_rows_max,
-            bytes_max=settings.commit_bytes_max,
-            queue_appends_max=settings.queue_appends_max,
-            queue_bytes_max=settings.queue_bytes_max,
-            wait_ms_max=settings.append_wait_ms_max,
+            settings,
             on_committed=self._committed,
             on_failed=self._failed,
             observe=observe,
@@ -66,7 +62,7 @@ class Ledger:
         self.committer.admit(size)
 
     async def state(self, name: Name) -> StreamState | Absent:
-        """The living stream of a name. One whose time is over is ended here, one that is being deleted is waited for."""
+        """The living stream of a name. One whose time is over is ended; one that is being deleted is waited for."""
         state = self.states.peek(name) or await self.states.get(name)
         if isinstance(state, Absent):
             return state
@@ -122,7 +118,7 @@ class Ledger:
         return state.epoch
 
     def count_stream(self, bucket_id: int, bucket_name: str, batch: Batch, *, by: int) -> None:
-        """Move the decided count of a bucket, and see that nobody loads it from the database before the batch is there."""
+        """Move the decided count of a bucket; nobody loads it from the database before the batch is there."""
         bucket = self.buckets.peek(bucket_name)
         if bucket is not None:
             bucket.streams += by
@@ -151,7 +147,9 @@ class Ledger:
     async def _failed(self) -> None:
         """Nothing in memory can be trusted: bring the database up to its log, and start from what it says."""
         self.failures += 1
-        self.refusals["commit_failed"] = Unavailable("the last commit failed; writes are refused until the disk answers")
+        self.refusals["commit_failed"] = Unavailable(
+            "the last commit failed; writes are refused until the disk answers"
+        )
         self.broken = True
         for state in self.states.clear():
             state.gone = True
@@ -161,14 +159,13 @@ class Ledger:
             self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="recover-after-failed-commit")
 
     async def _recover(self) -> None:
-        while True:
+        marks = None
+        while marks is None:
             try:
                 marks = await self.database.recover()
-            except Exception as problem:  # noqa: BLE001 - a full disk stays full for a while; counted, and tried again
-                log.error("the database is not usable yet", error=repr(problem))
+            except Exception as problem:  # noqa: BLE001 - the edge is where failures are handled
+                log.warning("the database is not usable yet", error=repr(problem))
                 await asyncio.sleep(_RECOVERY_S)
-            else:
-                break
         self.states.clear()
         self.buckets.clear(marks.last_bucket)
         self.next_row, self.next_stream = marks.last_row + 1, marks.last_stream + 1

@@ -165,7 +165,7 @@ class StreamState:
         return seq
 
     def ended(self, now_us: int) -> bool:
-        """Whether its lifetime is over. Somebody who reads it live holds a sliding window open, never an absolute end."""
+        """Whether its lifetime is over. A live reader holds a sliding window open, never an absolute end."""
         if self.expires_us is not None:
             return now_us >= self.expires_us
         if self.ttl_s is None or (self.hub is not None and self.hub.readers):
@@ -186,10 +186,11 @@ class StreamState:
 
     def head_row(self) -> HeadRow:
         """Its head as decided; to be written in a batch that is not before any of its rows."""
-        by = self.closed_by or (None, None, None)
+        by, epoch, seq = self.closed_by or (None, None, None)
+        first, second, third, fourth = self.anchors
         return HeadRow(
-            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, *self.anchors, int(self.closed),
-            self.schema_version, len(self.producers), self.stream_seq, *by, self.id,
+            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, first, second, third, fourth,
+            int(self.closed), self.schema_version, len(self.producers), self.stream_seq, by, epoch, seq, self.id,
         )  # fmt: skip
 
     def producer_rows(self) -> list[ProducerRow]:

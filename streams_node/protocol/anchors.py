@@ -1,9 +1,9 @@
 """Finding an old row of a stream without an index: every row points back twice.
 
-`prev_row` is the row before it. `jump_row` is its anchor: for most rows the newest row whose ordinal is a multiple of 32;
-for such an anchor itself the anchor before it on the highest level it belongs to (multiples of 32, 1024, 32768, 1048576).
-A walk from the newest row to any other takes at most some 31 steps a level, and the log needs no second tree: measured at
-one million streams, an index over (stream, seq) would cost more than the whole append.
+`prev_row` is the row before it. `jump_row` is its anchor: for most rows the newest row whose ordinal is a multiple of
+32; for such an anchor itself the anchor before it on the highest level it belongs to (multiples of 32, 1024, 32768 and
+1048576). A walk from the newest row to any other takes at most some 31 steps a level, and the log needs no second tree:
+at one million streams an index over (stream, seq) would cost more than the append itself (docs/decisions/0001).
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,8 @@ def level_of(ordinal: int) -> int:
     return level
 
 
-def moved(anchors: Sequence[int], ordinal: int, row: int) -> tuple[int, ...]:
+def moved(anchors: Sequence[int], ordinal: int, row: int) -> tuple[int, int, int, int]:
     """The newest anchors after this row."""
     level = level_of(ordinal)
-    return (row,) * level + tuple(anchors[level:])
+    first, second, third, fourth = (row,) * level + tuple(anchors[level:])
+    return first, second, third, fourth

@@ -3,8 +3,8 @@
 import re
 
 DEFAULT = "application/octet-stream"
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_MEDIA = re.compile(rf"({_TOKEN}/{_TOKEN})[ \t]*(;[\t\x20-\x7e]*)?", re.ASCII)
+_WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_MEDIA = re.compile(rf"({_WORD}/{_WORD})[ \t]*(;[\t\x20-\x7e]*)?", re.ASCII)
 
 
 def media(content_type: str) -> str:

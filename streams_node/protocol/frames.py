@@ -1,10 +1,10 @@
 """How entries lie in a log row: the JSON elements of a body, their lengths, their keys, and the cut into rows.
 
-    payload   entry                           one entry, or a piece of one
-              entry , entry , entry           entries of a JSON stream, so that a page of JSON is a slice
-    lens      u32le u32le u32le               length of each entry; absent for one entry or a piece of one
-    keys      01 utf-8                        every entry has this routing key
-              02 (u32le length, utf-8)*       one key an entry; length ffffffff is "no key"
+payload   entry                           one entry, or a piece of one
+          entry , entry , entry           entries of a JSON stream, so that a page of JSON is a slice
+lens      u32le u32le u32le               length of each entry; absent for one entry or a piece of one
+keys      01 utf-8                        every entry has this routing key
+          02 (u32le length, utf-8)*       one key an entry; length ffffffff is "no key"
 """
 
 import sys
@@ -25,11 +25,11 @@ _ANY = msgspec.json.Decoder(msgspec.Raw)
 class Piece(NamedTuple):
     """What one log row stores of an append."""
 
-    count: int  # entries that end in this piece
+    entries: int  # that end in this piece
     size: int  # bytes of its entries, without the commas between them
-    continues: bool  # it goes on with an entry that an earlier piece began
-    lens: bytes | None
     payload: bytes
+    lens: bytes | None = None
+    continues: bool = False  # it goes on with an entry that an earlier piece began
 
 
 class BadJson(ValueError):
@@ -37,7 +37,7 @@ class BadJson(ValueError):
 
 
 def json_elements(body: bytes) -> list[bytes]:
-    """The messages of a JSON body, each with the client's own bytes: an array is opened one level, anything else is one.
+    """The messages of a JSON body with the client's own bytes: an array is opened one level, anything else is one.
 
     The scanner checks syntax but not the text encoding, so that is checked first.
     """
@@ -54,11 +54,11 @@ def json_elements(body: bytes) -> list[bytes]:
 def cut_bytes(body: bytes, piece_bytes_max: int) -> list[Piece]:
     """One entry of opaque bytes as pieces; the last one carries the count."""
     if len(body) <= piece_bytes_max:
-        return [Piece(1, len(body), False, None, body)]
+        return [Piece(1, len(body), body)]
     starts = range(0, len(body), piece_bytes_max)
     last = starts[-1]
     return [
-        Piece(int(start == last), len(part := body[start : start + piece_bytes_max]), start > 0, None, part)
+        Piece(int(start == last), len(part := body[start : start + piece_bytes_max]), part, None, start > 0)
         for start in starts
     ]
 
@@ -84,8 +84,8 @@ def cut_elements(elements: Sequence[bytes], piece_bytes_max: int) -> list[Piece]
 
 def _joined(run: list[bytes], size: int) -> Piece:
     if len(run) == 1:
-        return Piece(1, size, False, None, run[0])
-    return Piece(len(run), size, False, pack_lens([len(element) for element in run]), b",".join(run))
+        return Piece(1, size, run[0])
+    return Piece(len(run), size, b",".join(run), pack_lens([len(element) for element in run]))
 
 
 def pack_lens(lens: Sequence[int]) -> bytes:

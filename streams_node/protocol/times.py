@@ -8,11 +8,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CANONICAL = re.compile(r"0|[1-9][0-9]{0,15}")
 _WITH_UNIT = re.compile(r"(0|[1-9][0-9]{0,15})(ms|s|m|h|d)")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _NANOS = re.compile(r"[0-9]{1,19}")
 _LEAP = 60
+_DAY_HOURS, _HOUR_MINUTES = 24, 60
 TTL_S_MAX = 100 * 365 * 86_400  # a hundred years: an end beyond it does not fit the date formats of clients
 
 
@@ -66,7 +65,7 @@ def _zone(text: str) -> timedelta:
     if text in "Zz":
         return timedelta()
     hours, minutes = int(text[1:3]), int(text[4:6])
-    if hours > 23 or minutes > 59:
+    if hours >= _DAY_HOURS or minutes >= _HOUR_MINUTES:
         raise ValueError(text)
     offset = timedelta(hours=hours, minutes=minutes)
     return -offset if text[0] == "-" else offset

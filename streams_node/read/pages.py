@@ -32,9 +32,7 @@ async def read_page(database: Database, state: StreamState, start: int, bytes_ma
             return Page(start, tail.seq, recent, up_to_date=True, closed=closed)
     part = parts[0]
     try:
-        taken = await database.read_slice(
-            part.stream, part.end, part.start, bytes_max, is_json=state.is_json, raw=raw
-        )
+        taken = await database.read_slice(part.stream, part.end, part.start, bytes_max, is_json=state.is_json, raw=raw)
     except LogMoved:
         if state.gone:
             raise Missing(f"stream `{state.name.stream}` was deleted while it was read") from None

@@ -1,7 +1,7 @@
 """Named moments at which a test can kill the process, as `kill -9` would.
 
-`STREAMS_CRASH_AT=commit.after:3` dies at the third pass of that moment. Unset, as always outside tests, a moment costs one
-comparison. The names in the code are the list of what the crash tests must hit.
+`STREAMS_CRASH_AT=commit.after:3` dies at the third pass of that moment. Unset, as always outside tests, a moment costs
+one comparison. The names in the code are the list of what the crash tests must hit.
 """
 
 import os

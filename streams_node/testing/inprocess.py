@@ -1,7 +1,7 @@
 """A whole node in the test's own process: the real edge, ingest, SQLite and reads, without sockets.
 
-    async with in_process(folder, clock=FakeClock()) as node:
-        answer = await node.request("PUT", "/v1/stream/orders", {"content-type": "application/json"}, b"[]")
+async with in_process(folder, clock=FakeClock()) as node:
+    answer = await node.request("PUT", "/v1/stream/orders", {"content-type": "application/json"}, b"[]")
 """
 
 import asyncio
@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from streams_node.app import node, system_us
 from streams_node.config import Settings
+from streams_node.http.asgi import App
 from streams_node.http.cold import application
 from streams_node.http.connection import Connections
 from streams_node.http.context import Context
@@ -122,7 +123,7 @@ async def in_process(
     async with node(chosen, connections, now_us=clock) as (context, duties):
         if upkeep:
             duties.start()
-        yield InProcess(context, duties, Edge(context, application(context), frozenset(RouteClass)))
+        yield InProcess(context, duties, Edge(context, cast("App", application(context)), frozenset(RouteClass)))
         context.live.end_all()
         await duties.stop()
 

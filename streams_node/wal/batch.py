@@ -11,7 +11,9 @@ from streams_node.wal.heads import HeadRow, ProducerRow
 LOG = sql.queries("log")
 STREAMS = sql.queries("streams")
 COLUMNS = 18
-ROWS_PER_STATEMENT = 64  # statements of every size up to this stay prepared: under 1 MB in all, one step for a usual batch
+ROWS_PER_STATEMENT = (
+    64  # statements of every size up to this stay prepared: under 1 MB in all, one step for a usual batch
+)
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class Writes:
 
 
 def commit(db: sqlite3.Connection, writes: Writes) -> None:
-    """Store everything or nothing; returns after the fsync. Most batches are one statement, so one implicit transaction."""
+    """Store all or nothing; returns after the fsync. Most batches are one statement, so one implicit transaction."""
     crash_point("commit.before")
     count = len(writes.rows) // COLUMNS
     if count <= ROWS_PER_STATEMENT and not (writes.statements or writes.heads or writes.heads_through is not None):

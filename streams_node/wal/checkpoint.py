@@ -5,7 +5,6 @@ catches up with the last frame, so the -wal file would never start over. The res
 writer's own thread, between two commits: the next commit begins the file anew.
 """
 
-import os
 import sqlite3
 import time
 from pathlib import Path
@@ -52,6 +51,6 @@ def _passive(db: sqlite3.Connection) -> tuple[int, int]:
 
 def _wal_bytes(path: Path) -> int:
     try:
-        return os.stat(f"{path}-wal").st_size
+        return Path(f"{path}-wal").stat().st_size
     except FileNotFoundError:
         return 0

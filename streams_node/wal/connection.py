@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
 
 import aiosqlite
 
@@ -27,7 +28,8 @@ class Connection:
     async def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, …)` on the connection's thread, in the order of the calls."""
         inner = self._inner
-        result: T = await inner._execute(work, inner._conn, *args, **kwargs)  # noqa: SLF001 - see the docstring
+        execute: Any = inner._execute  # noqa: SLF001 - see above
+        result: T = await execute(work, inner._conn, *args, **kwargs)  # noqa: SLF001 - see above
         return result
 
     async def close(self) -> None:
@@ -44,7 +46,7 @@ async def open_writer(path: Path, *, cache_bytes: int) -> Connection:
 
 async def open_reader(path: Path, *, cache_bytes: int) -> Connection:
     """A connection that cannot write."""
-    uri = f"{path.resolve().as_uri()}?mode=ro"
+    uri = f"file:{quote(str(path))}?mode=ro"
     inner = await aiosqlite.connect(uri, uri=True, isolation_level=None, cached_statements=256, timeout=_BUSY_S)
     reader = Connection(inner)
     await reader.run(_prepare_reader, cache_bytes)
@@ -54,7 +56,7 @@ async def open_reader(path: Path, *, cache_bytes: int) -> Connection:
 def _prepare_writer(db: sqlite3.Connection, cache_bytes: int) -> None:
     pragmas: dict[str, Any] = {
         "page_size": _PAGE_BYTES,
-        "auto_vacuum": "INCREMENTAL",  # must stand before the first table; freed pages can go back to the disk in slices
+        "auto_vacuum": "INCREMENTAL",  # stands before the first table; freed pages go back to the disk in slices
         "journal_mode": "WAL",
         "synchronous": "FULL",
         "cache_size": -(cache_bytes >> 10),

@@ -1,8 +1,8 @@
 """`heads` and `producers`: written behind the log in slices, brought up to it at start.
 
-A wide update per append cost more than half of the writer's capacity at one million streams, a narrow one still 2.3 times
-the log alone (docs/decisions/0001). The log row carries everything a head holds, so a head may lag: slices join later
-commits, and `heads_through` names the row up to which nothing is missing.
+Updating even a narrow head with every append made a commit 2.3 times as long (docs/decisions/0001). The log row carries
+everything a head holds, so a head may lag: slices join later commits, and `heads_through` names the row up to which
+nothing is missing.
 """
 
 import sqlite3

@@ -52,7 +52,13 @@ def list_bucket(
             BucketEntry._make(row)
             for row in db.execute(
                 _BUCKETS.list_bucket,
-                {"bucket": bucket, "prefix": prefix, "prefix_end": after_prefix(prefix), "after": after, "limit": limit},
+                {
+                    "bucket": bucket,
+                    "prefix": prefix,
+                    "prefix_end": after_prefix(prefix),
+                    "after": after,
+                    "limit": limit,
+                },
             )
         ]
         entries += [entry for entry in page if entry.dies_us is None or entry.dies_us > now_us]

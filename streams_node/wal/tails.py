@@ -30,7 +30,7 @@ class Slice(NamedTuple):
 class Row(NamedTuple):
     row_id: int
     seq: int
-    count: int
+    entries: int
     flags: int
     ts: int
     lens: bytes | None
@@ -92,7 +92,7 @@ def _take(rows: list[Row], start: int, bytes_max: int, *, is_json: bool, raw: bo
     pieces: list[bytes] = []  # of an entry that spans rows and has not ended yet
     end, size = start, 0
     for row in rows:
-        if row.count == 0:
+        if row.entries == 0:
             if row.payload:
                 pieces.append(row.payload)
         elif pieces:
@@ -108,7 +108,7 @@ def _take(rows: list[Row], start: int, bytes_max: int, *, is_json: bool, raw: bo
                 break
             parts.append(_without_commas(row, start, count) if raw and row.lens is not None else part)
             end, size = max(start, row.seq) + count, size + len(part) + is_json
-            if end < row.seq + row.count:
+            if end < row.seq + row.entries:
                 break
     if end == start:
         return None
@@ -119,7 +119,7 @@ def _cut(row: Row, start: int, bytes_left: int, *, force: bool) -> tuple[int, by
     """The entries of a row from `start` on that fit, with their commas; at least one if forced."""
     if row.lens is None or (row.seq >= start and len(row.payload) <= bytes_left):
         fits = force or len(row.payload) <= bytes_left
-        return (row.count, row.payload) if fits else (0, b"")
+        return (row.entries, row.payload) if fits else (0, b"")
     lens = unpack_lens(row.lens)
     skip = max(0, start - row.seq)
     begin = sum(lens[:skip]) + skip
@@ -130,8 +130,6 @@ def _cut(row: Row, start: int, bytes_left: int, *, force: bool) -> tuple[int, by
         at += 1 + length
         count += 1
     return count, row.payload[begin:at]
-
-
 
 
 def _without_commas(row: Row, start: int, count: int) -> bytes:
