@@ -39,6 +39,7 @@ log = logs.get_logger(__name__)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of large answers: see decisions/0002
 _MICROS = 1000
+_SWITCH_S = 0.0001  # a reader's or writer's thread waits at most this long for the loop (decisions/0002)
 
 
 def system_us() -> int:
@@ -50,6 +51,7 @@ def serve(settings: Settings) -> int:
     """Run a node until a signal ends it; 0 after a clean end, 1 when it could not start."""
     logs.configure(settings.log_format, settings.log_level)
     _tune_allocator()
+    sys.setswitchinterval(_SWITCH_S)
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
 

@@ -16,11 +16,12 @@ CREATE TABLE buckets (
     streams    INTEGER NOT NULL DEFAULT 0      -- live streams, kept in the transaction that creates or deletes one
 ) STRICT;
 
--- One row a living incarnation: what a client configured. Nothing here changes on an append.
+-- One row a living incarnation: what a client configured. Nothing here changes on an append. Clustered by name, so that
+-- finding a stream is one descent and a listing reads neighbours.
 CREATE TABLE streams (
-    id             INTEGER PRIMARY KEY,        -- the incarnation; never used twice
     bucket         INTEGER NOT NULL,
     name           TEXT NOT NULL,
+    id             INTEGER NOT NULL,           -- the incarnation; never used twice
     content_type   TEXT NOT NULL,
     created_us     INTEGER NOT NULL,
     ttl_s          INTEGER,                    -- sliding window, as asked for
@@ -34,8 +35,8 @@ CREATE TABLE streams (
     fork_seq       INTEGER,                    -- the first sequence that is its own,
     fork_sub       INTEGER,                    -- and how much of the source's next append it took
     earliest_seq   INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
-    UNIQUE (bucket, name)
-) STRICT;
+    PRIMARY KEY (bucket, name)
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX streams_by_end ON streams (dies_us) WHERE dies_us IS NOT NULL;
 

@@ -1,15 +1,17 @@
 -- name: load_streams
 -- Everything the decisions about a stream need, for many names at once; the VALUES group is repeated once per name.
+-- One row of JSON, because every row that Python fetches is another wait for its interpreter lock.
 WITH wanted (slot, bucket_name, name) AS (VALUES (?, ?, ?))
-SELECT w.slot, b.id, b.alive, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us, s.dies_us, s.first_epoch, s.epoch_count,
-       s.profile, s.soft_deleted, s.earliest_seq, t.epoch,
-       h.next_seq, h.last_row, h.ordinal, h.position, h.ts, h.anchor_1, h.anchor_2, h.anchor_3, h.anchor_4,
-       h.closed, h.schema_version, h.producers, h.stream_seq, h.closed_by, h.closed_epoch, h.closed_seq
+SELECT json_group_array(json_array(
+           w.slot, b.id, b.alive, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us, s.dies_us, s.first_epoch,
+           s.epoch_count, s.profile, s.soft_deleted, s.earliest_seq, t.epoch,
+           h.next_seq, h.last_row, h.ordinal, h.position, h.ts, h.anchor_1, h.anchor_2, h.anchor_3, h.anchor_4,
+           h.closed, h.schema_version, h.producers, h.stream_seq, h.closed_by, h.closed_epoch, h.closed_seq))
   FROM wanted AS w
   LEFT JOIN buckets AS b ON b.name = w.bucket_name
   LEFT JOIN streams AS s ON s.bucket = b.id AND s.name = w.name
   LEFT JOIN heads AS h ON h.stream = s.id
-  LEFT JOIN tombstones AS t ON t.bucket = b.id AND t.name = w.name;
+  LEFT JOIN tombstones AS t ON s.id IS NULL AND t.bucket = b.id AND t.name = w.name;
 
 -- name: load_producers
 -- The producers of one stream.
@@ -21,7 +23,7 @@ SELECT epoch, first_seq FROM epochs WHERE stream = ? ORDER BY epoch;
 
 -- name: insert_stream
 -- A new incarnation.
-INSERT INTO streams (id, bucket, name, content_type, created_us, ttl_s, expires_us, dies_us, first_epoch)
+INSERT INTO streams (bucket, name, id, content_type, created_us, ttl_s, expires_us, dies_us, first_epoch)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_head
@@ -30,7 +32,7 @@ INSERT INTO heads (stream, ts) VALUES (?, ?);
 
 -- name: delete_stream
 -- Takes a stream's configuration out.
-DELETE FROM streams WHERE id = ?;
+DELETE FROM streams WHERE bucket = ? AND name = ?;
 
 -- name: delete_head
 -- Takes a stream's head out.
@@ -65,27 +67,21 @@ UPDATE graves SET last_row = ? WHERE stream = ?;
 -- A dead stream has no log rows left.
 DELETE FROM graves WHERE stream = ?;
 
--- name: write_head
--- The state of a head as of the batch it is written in.
-UPDATE heads SET next_seq = ?, last_row = ?, ordinal = ?, position = ?, ts = ?, anchor_1 = ?, anchor_2 = ?, anchor_3 = ?,
-       anchor_4 = ?, closed = ?, schema_version = ?, producers = ?, stream_seq = ?, closed_by = ?, closed_epoch = ?,
-       closed_seq = ?
- WHERE stream = ?;
+-- name: write_heads
+-- Heads as of the batch they are written in; the VALUES group is repeated once per head.
+REPLACE INTO heads (next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed,
+                    schema_version, producers, stream_seq, closed_by, closed_epoch, closed_seq, stream)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: read_head
--- One head, in the order `write_head` takes it.
+-- One head, in the order `write_heads` takes it.
 SELECT next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed, schema_version, producers,
        stream_seq, closed_by, closed_epoch, closed_seq
   FROM heads WHERE stream = ?;
 
--- name: is_json
--- Whether a stream joins its entries with commas.
-SELECT content_type FROM streams WHERE id = ?;
-
--- name: write_producer
--- The newest accepted request of a producer.
-INSERT INTO producers (stream, producer, epoch, seq, next_seq) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (stream, producer) DO UPDATE SET epoch = excluded.epoch, seq = excluded.seq, next_seq = excluded.next_seq;
+-- name: write_producers
+-- The newest accepted requests of producers; the VALUES group is repeated once per producer.
+REPLACE INTO producers (stream, producer, epoch, seq, next_seq) VALUES (?, ?, ?, ?, ?);
 
 -- name: count_producers
 -- How many producers a stream has.
@@ -101,7 +97,7 @@ UPDATE node SET value = ? WHERE name = 'heads_through';
 
 -- name: postpone_end
 -- A touched sliding window: the stream may not be collected before this moment.
-UPDATE streams SET dies_us = ? WHERE id = ?;
+UPDATE streams SET dies_us = ? WHERE bucket = ? AND name = ?;
 
 -- name: ended_streams
 -- Streams whose stored end has passed.
@@ -110,6 +106,6 @@ SELECT b.name, s.name FROM streams AS s JOIN buckets AS b ON b.id = s.bucket
 
 -- name: last_stream_id
 -- The newest incarnation ever: living, buried or in the log.
-SELECT max(coalesce((SELECT max(id) FROM streams), 0), coalesce((SELECT max(stream) FROM tombstones), 0),
+SELECT max(coalesce((SELECT max(stream) FROM heads), 0), coalesce((SELECT max(stream) FROM tombstones), 0),
            coalesce((SELECT max(stream) FROM graves), 0),
            coalesce((SELECT stream FROM log ORDER BY row_id DESC LIMIT 1), 0));

@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from typing_extensions import override
-
 from streams_node.config import Settings
 from streams_node.errors import AppendTimedOut, OutcomeUnknown, Overloaded, StreamsError
+from streams_node.ingest.cache import Shared
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.wal.batch import Writes, commit
@@ -21,14 +20,6 @@ _GATHER_PASSES = 3
 _GATHER_APPENDS = 16
 _WATCH_S = 0.25  # how exact the limit on an append's wait is
 HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit at a million streams
-
-
-class Settling(asyncio.Future[None]):
-    """Resolved when the batch is on disk; shared by all its requests, so one cancelled request must not cancel it."""
-
-    @override
-    def cancel(self, msg: Any | None = None) -> bool:
-        return False
 
 
 class Batch:
@@ -43,7 +34,7 @@ class Batch:
         self.opened = opened
         self.touched: list[tuple[StreamState, LogEnd, bool, Any]] = []
         self.ended: list[StreamState] = []
-        self.settling = Settling(loop=loop)
+        self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
         self.watched = False
 

@@ -4,7 +4,9 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
 
 from streams_node.ingest.state import StreamState
 from streams_node.wal.lookup import Found, FoundBucket, Name
@@ -14,6 +16,15 @@ if TYPE_CHECKING:
 
 _PASSES = 64  # pinned states that one eviction looks past before it lets the cache stand above its cap
 _BUCKETS_MAX = 10_000
+T = TypeVar("T")
+
+
+class Shared(asyncio.Future[T]):
+    """A result that many requests wait for: one of them being cancelled must not cancel it."""
+
+    @override
+    def cancel(self, msg: Any | None = None) -> bool:
+        return False
 
 
 @dataclass(slots=True)
@@ -105,11 +116,11 @@ class StateCache:
         waiting = self._waiting.get(name)
         if waiting is None:
             self.misses += 1
-            waiting = self._waiting[name] = self._loop.create_future()
+            waiting = self._waiting[name] = Shared(loop=self._loop)
             self._wanted.append(name)
             if len(self._wanted) == 1:
                 self._loop.call_soon(self._start_load)
-        return await asyncio.shield(waiting)
+        return await waiting
 
     def _start_load(self) -> None:
         names, self._wanted = self._wanted, []

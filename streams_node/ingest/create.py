@@ -116,7 +116,7 @@ def _new_state(
     ledger.committer.open.writes.statements += [
         (
             _STREAMS.insert_stream,
-            (stream, bucket.id, name.stream, request.content_type, now_us, request.ttl_s, request.expires_us, dies_us,
+            (bucket.id, name.stream, stream, request.content_type, now_us, request.ttl_s, request.expires_us, dies_us,
              first_epoch),
         ),
         (_STREAMS.insert_head, (stream, now_us)),

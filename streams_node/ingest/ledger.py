@@ -92,14 +92,16 @@ class Ledger:
         """A read or a write restarts a sliding window; stored at most once every tenth of it."""
         dies_us = state.touch(self.now_us())
         if dies_us is not None and not self.refusals:
-            self.committer.open.writes.statements.append((_STREAMS.postpone_end, (dies_us, state.id)))
+            self.committer.open.writes.statements.append(
+                (_STREAMS.postpone_end, (dies_us, state.bucket_id, state.name.stream))
+            )
             state.batch = self.committer.added(0, 0)
 
     def delete(self, state: StreamState) -> int:
         """Decide the end of a stream; returns the epoch its name is buried with."""
         writes = self.committer.open.writes
         statements: list[tuple[str, tuple[Any, ...]]] = [
-            (_STREAMS.delete_stream, (state.id,)),
+            (_STREAMS.delete_stream, (state.bucket_id, state.name.stream)),
             (_STREAMS.delete_head, (state.id,)),
             (_STREAMS.bury_name, (state.bucket_id, state.name.stream, state.epoch, state.id, self.now_us())),
             (_BUCKETS.count_streams, (-1, state.bucket_id)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import sql
 from streams_node.testing.crashpoints import crash_point
-from streams_node.wal.heads import HeadRow, ProducerRow
+from streams_node.wal.heads import HeadRow, ProducerRow, write_many
 
 LOG = sql.queries("log")
 STREAMS = sql.queries("streams")
@@ -48,10 +48,8 @@ def _commit_mixed(db: sqlite3.Connection, writes: Writes) -> None:
             db.execute(statement, values)
         _insert_rows(db, writes.rows)
         crash_point("commit.inside")
-        if writes.producers:
-            db.executemany(STREAMS.write_producer, writes.producers)
-        if writes.heads:
-            db.executemany(STREAMS.write_head, writes.heads)
+        write_many(db, STREAMS.write_producers, writes.producers)
+        write_many(db, STREAMS.write_heads, writes.heads)
         if writes.heads_through is not None:
             db.execute(STREAMS.set_heads_through, (writes.heads_through,))
         db.execute("COMMIT")

@@ -6,7 +6,9 @@ nothing is missing.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import sql
@@ -15,12 +17,13 @@ from streams_node.protocol.anchors import moved
 CLOSES = 2
 CONTINUES = 4
 FIRST = 1
+_ROWS_PER_STATEMENT = 100
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 
 
 class HeadRow(NamedTuple):
-    """A head in the order of `write_head`."""
+    """A head in the order of `write_heads`."""
 
     next_seq: int
     last_row: int
@@ -42,7 +45,7 @@ class HeadRow(NamedTuple):
 
 
 class ProducerRow(NamedTuple):
-    """A producer in the order of `write_producer`."""
+    """A producer in the order of `write_producers`."""
 
     stream: int
     producer: str
@@ -76,6 +79,13 @@ def replay(db: sqlite3.Connection) -> Replayed:
     return Replayed(rows, last_row)
 
 
+def write_many(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write rows many a statement: each statement is one wait for the interpreter's lock, and the loop holds it."""
+    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+        part = rows[start : start + _ROWS_PER_STATEMENT]
+        db.execute(sql.repeated(statement, len(part)), list(chain.from_iterable(part)))
+
+
 def _head(db: sqlite3.Connection, stream: int) -> dict[str, Any] | None:
     found = db.execute(_STREAMS.read_head, (stream,)).fetchone()
     return None if found is None else dict(zip(HeadRow._fields, (*found, stream), strict=True))
@@ -105,10 +115,11 @@ def _write(
     alive = [producer for producer in producers.values() if producer.stream in heads]
     db.execute("BEGIN IMMEDIATE")
     try:
-        db.executemany(_STREAMS.write_producer, alive)
+        write_many(db, _STREAMS.write_producers, alive)
         for stream in {producer.stream for producer in alive}:
             heads[stream]["producers"] = db.execute(_STREAMS.count_producers, (stream,)).fetchone()[0]
-        db.executemany(_STREAMS.write_head, [tuple(head[name] for name in HeadRow._fields) for head in heads.values()])
+        rows = [HeadRow._make(head[name] for name in HeadRow._fields) for head in heads.values()]
+        write_many(db, _STREAMS.write_heads, rows)
         db.execute(_STREAMS.set_heads_through, (last_row,))
         db.execute("COMMIT")
     except BaseException:

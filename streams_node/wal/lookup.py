@@ -1,7 +1,10 @@
 """Loads what decisions about streams need, for all names that are waiting in one hop and one statement."""
 
 import sqlite3
+from operator import itemgetter
 from typing import Any, NamedTuple
+
+import orjson
 
 import sql
 from streams_node.protocol.producers import Producer
@@ -96,13 +99,12 @@ def _load_some(db: sqlite3.Connection, names: list[Name]) -> list[Found]:
     values: list[Any] = []
     for slot in range(slots):
         values += (slot, *names[slot]) if slot < len(names) else (slot, None, None)
-    rows: list[Any] = [None] * slots
-    for row in db.execute(sql.repeated(_STREAMS.load_streams, slots), values):
-        rows[row[0]] = row
+    rows: list[list[Any]] = orjson.loads(db.execute(sql.repeated(_STREAMS.load_streams, slots), values).fetchone()[0])
+    rows.sort(key=itemgetter(0))
     return [_found(db, row) for row in rows[: len(names)]]
 
 
-def _found(db: sqlite3.Connection, row: tuple[Any, ...]) -> Found:
+def _found(db: sqlite3.Connection, row: list[Any]) -> Found:
     bucket = row[1] if row[2] else None
     if row[_CONFIG_AT] is None:
         return Found(bucket, row[_EPOCH_AT], None, None, {}, [])
