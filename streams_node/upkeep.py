@@ -32,6 +32,7 @@ class Upkeep:
         self._context = context
         self._connections = connections
         self._folder = folder
+        self._stored_bytes = 0
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -73,15 +74,19 @@ class Upkeep:
         return await self._context.database.free_some(_FREE_ROWS) >= _FREE_ROWS
 
     async def _checkpoint(self) -> bool:
-        outcome = await self._context.database.checkpoint(self._context.settings.sqlite_checkpoint_bytes)
+        committer = self._context.ledger.committer
+        bytes_max = self._context.settings.sqlite_checkpoint_bytes
+        outcome = await self._context.database.checkpoint(bytes_max, lambda: committer.stored_bytes)
         if outcome.ran:
             self._context.metrics.fsync_seconds.observe(outcome.seconds)
-        return False
+        return outcome.ran
 
     async def _write_heads(self) -> bool:
         """An idle node writes its heads too, so that a start has nothing to replay."""
         committer = self._context.ledger.committer
-        if committer.dirty_count and not committer.queued_appends and not self._context.ledger.refusals:
+        quiet = committer.stored_bytes == self._stored_bytes and not committer.queued_appends
+        self._stored_bytes = committer.stored_bytes
+        if quiet and committer.dirty_count and not self._context.ledger.refusals:
             committer.flush_heads()
         return False
 

@@ -31,7 +31,7 @@ class Bodies:
             if not declared.isdigit():
                 raise InvalidRequest("Content-Length", "a whole number", declared.decode("latin-1"))
             raise TooLarge(f"a body may have {self._bytes_max} bytes, not {declared.decode()}")
-        message = await self._next(receive) if declared is None or int(declared) > _SMALL else await receive()
+        message = await self._next(receive)
         if message["type"] == "http.disconnect":
             raise Disconnected
         body: bytes = message.get("body") or b""
@@ -71,6 +71,3 @@ class Bodies:
                 return await receive()
         except TimeoutError:
             raise RequestTimedOut from None
-
-
-_SMALL = 16 * 1024

@@ -30,6 +30,7 @@ _REASONS = {
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY)
 _SLASH = ord("/")
+_LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
 
 
@@ -82,6 +83,8 @@ class Cycle(RequestResponseCycle):
             return
         self.response_started = True
         self.waiting_for_100_continue = False
+        if self.more_body:
+            self.keep_alive = False  # the rest of the body is not wanted
         content = [STATUS_LINE[status]]
         for name, value in self.default_headers:
             content += (name, b": ", value, b"\r\n")
@@ -94,7 +97,9 @@ class Cycle(RequestResponseCycle):
         self.transport.write(b"".join(content))
         self.response_complete = True
         self.message_event.set()
-        if not self.keep_alive:
+        if self.more_body:
+            self.protocol.linger()
+        elif not self.keep_alive:
             self.transport.close()
         self.on_response()
 
@@ -266,6 +271,10 @@ class Protocol(HttpToolsProtocol):
             yield
         finally:
             self._left = None
+
+    def linger(self) -> None:
+        """Close soon: closing at once, with a body still coming, could take the answer away from its client."""
+        self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _check_head(self) -> None:
         size = len(self.url) + sum(len(name) + len(value) + _LINE_EXTRA for name, value in self.headers)

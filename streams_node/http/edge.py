@@ -11,7 +11,7 @@ from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, an
 from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, PREFLIGHT
-from streams_node.http.paths import V1, Target, bucket_target, v1_target
+from streams_node.http.paths import RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
 from streams_node.http.routes import Access, RouteClass, cold_route
 from streams_node.observe.logs import get_logger, request_id
@@ -26,19 +26,9 @@ _HANDLERS: dict[str, Handler] = {
     "DELETE": write.delete,
 }
 _TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
-_COLD = (
-    "/v1/",
-    "/health",
-    "/livez",
-    "/readyz",
-    "/metrics",
-    "/docs",
-    "/openapi",
-    "/schema",
-    "/ui",
-    "/elastic",
-    "/__ursula",
-)
+_COLD = frozenset(
+    name.encode() for name in ("v1", "__ursula", *RESERVED_BUCKETS)
+)  # first segments that are not buckets
 
 
 class Edge:
@@ -79,7 +69,7 @@ class Edge:
         """The stream a path names; None when the path is not a stream's."""
         if raw_path.startswith(V1):
             target = v1_target(raw_path, path_bytes_max=self._context.settings.stream_path_bytes_max)
-        elif raw_path.rfind(b"/") == 0 or raw_path.startswith(_COLD_RAW) or raw_path.endswith(b"/streams"):
+        elif raw_path.rfind(b"/") == 0 or _first(raw_path) in _COLD or raw_path.endswith(b"/streams"):
             return None
         else:
             target = bucket_target(raw_path)
@@ -145,7 +135,6 @@ class Edge:
         return said.status
 
 
-_COLD_RAW = tuple(prefix.encode() for prefix in _COLD)
 _REFUSED = 429
 
 
@@ -162,6 +151,10 @@ class Sent:
         if not self.status:
             self.status = message.get("status", 0)
         return self._send(message)
+
+
+def _first(raw_path: bytes) -> bytes:
+    return raw_path[1 : raw_path.find(b"/", 1)]
 
 
 def _begun(scope: Scope) -> bool:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from streams_node.errors import StreamsError
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, SECURITY, RawHeaders
@@ -58,7 +59,8 @@ async def event_stream(
     context.metrics.count_read("sse")
     with context.live.attached(state, "sse") as hub, watched(scope, receive) as left:
         await send({"type": "http.response.start", "status": 200, "headers": _event_headers(state, start)})
-        await _follow(context, hub, start, query, send, left)
+        with suppress(StreamsError):  # the stream ended under its reader: the client comes back and is told so
+            await _follow(context, hub, start, query, send, left)
     context.ledger.touch(state)
     await send({"type": "http.response.body", "body": b""})
     return 200

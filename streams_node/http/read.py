@@ -17,7 +17,7 @@ async def get(context: Context, target: Target, scope: Scope, receive: Receive, 
     """A page, a wait for one, or an event stream."""
     query = read_query(scope["query_string"])
     found = collected(scope["headers"])
-    state = await context.ledger.living(target.name)
+    state = await context.ledger.readable(target.name)
     if query.raw is False and not state.is_json:
         raise InvalidRequest("format=json", f"used on an application/json stream; this one is `{state.content_type}`")
     now = isinstance(query.offset, Now)
@@ -65,7 +65,7 @@ async def _catch_up(
 
 async def head(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001 - every handler takes the same arguments
     """What is known of a stream; it does not restart a sliding window."""
-    state = await context.ledger.living(target.name)
+    state = await context.ledger.readable(target.name)
     context.metrics.count_read("head")
     found = collected(scope["headers"])
     tail = state.tail_token().encode()

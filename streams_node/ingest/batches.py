@@ -25,7 +25,7 @@ HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit
 class Batch:
     """One group commit in the making."""
 
-    __slots__ = ("appends", "bytes", "ended", "opened", "settled", "settling", "touched", "watched", "writes")
+    __slots__ = ("appends", "bytes", "created", "ended", "headed", "opened", "settled", "settling", "touched", "writes")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, opened: float) -> None:
         self.writes = Writes()
@@ -33,10 +33,11 @@ class Batch:
         self.bytes = 0
         self.opened = opened
         self.touched: list[tuple[StreamState, LogEnd, bool, Any]] = []
+        self.created: list[StreamState] = []
         self.ended: list[StreamState] = []
+        self.headed: list[StreamState] = []
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
-        self.watched = False
 
     def __await__(self) -> Any:
         return self.settling.__await__()
@@ -51,7 +52,7 @@ class Committer:
         settings: Settings,
         *,
         on_committed: Callable[[Batch], None],
-        on_failed: Callable[[], Any],
+        on_failed: Callable[[list[Batch]], None],
         observe: Callable[[Batch, float, float], None],
     ) -> None:
         self._writer = writer
@@ -74,6 +75,7 @@ class Committer:
         self.open = Batch(self._loop, time.perf_counter())
         self.queued_appends = 0
         self.queued_bytes = 0
+        self.stored_bytes = 0  # since the start; a failed batch counts too
         self.decided_through = 0  # the newest row that any batch has been given
 
     def admit(self, size: int) -> None:
@@ -108,6 +110,16 @@ class Committer:
     @property
     def dirty_count(self) -> int:
         return len(self._dirty) + len(self._flushing)
+
+    def forget_heads(self) -> None:
+        """All heads have been brought up to the log: none is behind."""
+        self._dirty, self._flushing = [], []
+        self._flush_through = self.decided_through
+
+    @property
+    def rows_behind(self) -> int:
+        """Log rows that a start would have to replay, at least."""
+        return self.decided_through - self._flush_through
 
     def flush_heads(self) -> None:
         """Begin to write every dirty head, a slice a batch."""
@@ -172,6 +184,7 @@ class Committer:
                 batch.writes.producers += state.producer_rows()
                 state.dirty_producers = None
                 state.batch = batch
+                batch.headed.append(state)
         if not self._flushing:
             batch.writes.heads_through = self._flush_through
 
@@ -181,8 +194,7 @@ class Committer:
         try:
             await self._writer.run(commit, batch.writes)
         except Exception as problem:  # noqa: BLE001 - whatever SQLite raised, nobody may be told that it is stored
-            self._refuse(batch, problem)
-            await self._on_failed()
+            self._on_failed(self._refuse(batch, problem))
             return
         batch.settled = True
         self._forget(batch)
@@ -194,18 +206,21 @@ class Committer:
     def _forget(self, batch: Batch) -> None:
         self.queued_appends -= batch.appends
         self.queued_bytes -= batch.bytes
+        self.stored_bytes += batch.bytes
 
-    def _refuse(self, batch: Batch, problem: Exception) -> None:
+    def _refuse(self, batch: Batch, problem: Exception) -> list[Batch]:
         """The batch, and everything decided after it, rests on a state that is not on disk."""
         doomed = [batch, *self._full, self.open]
         log.error("commit failed", error=repr(problem), refused=sum(one.appends for one in doomed))
         self._full.clear()
         self.open = Batch(self._loop, time.perf_counter())
-        self._dirty, self._flushing = [], []
         for one in doomed:
             self._forget(one)
             one.settled = True
+            for state in one.headed:
+                state.dirty = True  # its head was not written after all
             _fail(one, OutcomeUnknown())
+        return doomed
 
 
 def _fail(batch: Batch, problem: StreamsError) -> None:

@@ -39,7 +39,10 @@ async def create(ledger: Ledger, name: Name, request: CreateRequest) -> Created:
     while True:
         state = await ledger.state(name)
         if not isinstance(state, Absent):
-            return await _confirm(ledger, state, request)
+            await ledger.settle(state)
+            if state.gone:
+                continue
+            return _confirm(ledger, state, request)
         bucket = await ledger.buckets.get(name.bucket)
         if (bucket is None or not bucket.alive) and not request.implicit_bucket:
             raise Missing(f"bucket `{name.bucket}` does not exist; create it with PUT /{name.bucket}")
@@ -48,8 +51,7 @@ async def create(ledger: Ledger, name: Name, request: CreateRequest) -> Created:
             return _decide(ledger, name, bucket, state.dead_epoch if newer is None else newer.epoch, request)
 
 
-async def _confirm(ledger: Ledger, state: StreamState, request: CreateRequest) -> Created:
-    await ledger.settle(state)
+def _confirm(ledger: Ledger, state: StreamState, request: CreateRequest) -> Created:
     wanted = content_types.media(request.content_type)
     differences = [
         what
@@ -84,6 +86,7 @@ def _decide(
         appended = store(ledger, state, pieces, first)
     batch = ledger.committer.added(0, 4) if appended is None or appended.batch is None else appended.batch
     state.batch = batch
+    batch.created.append(state)
     ledger.states.put(state)
     ledger.count_stream(bucket.id, bucket.name, batch, by=1)
     return Created(state, batch, state.next_seq, state.closed, _producer(appended), fresh=True)

@@ -73,6 +73,13 @@ class Ledger:
             return Absent(self.delete(state))
         return state
 
+    async def readable(self, name: Name) -> StreamState:
+        """The stream of a name for a reader: one that is still being created is waited for."""
+        state = await self.living(name)
+        if state.tail.seq == 0 and not state.tail_closed and not state.settled:
+            await self.settle(state)
+        return state
+
     async def living(self, name: Name) -> StreamState:
         """The stream of a name, or the answer that there is none."""
         state = self.states.peek(name)
@@ -143,20 +150,25 @@ class Ledger:
             if state.hub is not None:
                 state.hub.end()
         self._published(batch)
-        if self.committer.dirty_count >= self.settings.heads_flush_rows:
+        if self.committer.rows_behind >= self.settings.heads_flush_rows:
             self.committer.flush_heads()
 
-    async def _failed(self) -> None:
-        """Nothing in memory can be trusted: bring the database up to its log, and start from what it says."""
+    def _failed(self, doomed: list[Batch]) -> None:
+        """What was decided is not what is stored. Reads go on from what is; writes wait until heads and log agree again.
+
+        Streams that only a refused batch would have made are forgotten, and those that it would have ended live on.
+        """
         self.failures += 1
-        self.refusals["commit_failed"] = Unavailable(
-            "the last commit failed; writes are refused until the disk answers"
-        )
+        self.refusals["commit_failed"] = Unavailable("a commit failed; writes are refused until the disk answers")
         self.broken = True
-        for state in self.states.clear():
+        created = {state.id for batch in doomed for state in batch.created}
+        for state in (state for batch in doomed for state in batch.created):
             state.gone = True
-            if state.hub is not None:
-                state.hub.end()
+            self.states.drop(state)
+        for state in (state for batch in doomed for state in batch.ended):
+            if state.id not in created:
+                state.gone = False
+                self.states.put(state)
         if self._recovery is None:
             self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="recover-after-failed-commit")
 
@@ -168,9 +180,14 @@ class Ledger:
             except Exception as problem:  # noqa: BLE001 - the edge is where failures are handled
                 log.warning("the database is not usable yet", error=repr(problem))
                 await asyncio.sleep(_RECOVERY_S)
-        self.states.clear()
+        for state in self.states.clear():
+            state.gone = True
+            if state.hub is not None:
+                state.hub.end()
         self.buckets.clear(marks.last_bucket)
         self.next_row, self.next_stream = marks.last_row + 1, marks.last_stream + 1
+        self.committer.decided_through = marks.last_row
+        self.committer.forget_heads()
         del self.refusals["commit_failed"]
         self.broken, self._recovery = False, None
         log.info("writes are taken again", last_row=marks.last_row)

@@ -125,10 +125,10 @@ class Database:
         """Free some log rows of dead streams; returns how many."""
         return await self.writer.run(free_some, rows)
 
-    async def checkpoint(self, bytes_max: int) -> checkpoint.Outcome:
+    async def checkpoint(self, bytes_max: int, written: Callable[[], int]) -> checkpoint.Outcome:
         """Move pages from the -wal file into the database, beside the commits, when it has grown."""
         async with self._checkpointing:
-            return await checkpoint.run(self.path, self._syncer, self.writer, bytes_max)
+            return await checkpoint.run(self.path, self._syncer, self.writer, bytes_max, written)
 
     async def close(self) -> None:
         await self.readers.close()
