@@ -12,8 +12,8 @@ HEARTBEAT = b":\n\n"
 def data_event(payload: bytes, *, is_json: bool, is_text: bool) -> bytes:
     """One page of entries as a data event. A payload's line breaks become lines of the event, so none can end it.
 
-    Clients drop one space after `data:`, so a line of text that begins with a space is given a second one. In JSON a blank
-    at the start of a line means nothing, and some clients cut right after the colon.
+    Clients drop one space after `data:`, so a line of text that begins with a space is given a second one. In JSON a
+    blank at the start of a line means nothing, and some clients cut right after the colon.
     """
     if is_json:
         payload = b"[" + payload + b"]"

@@ -55,7 +55,7 @@ def timestamp_us(text: str) -> int | None:
 
 def rfc3339(moment_us: int, *, digits: int = 3) -> str:
     """A moment as `2026-01-31T12:00:00.000Z`; moments outside the calendar show its edge."""
-    edge = 253_402_300_799 * SECOND_US
+    edge = 253_402_300_800 * SECOND_US - 1
     moment = _EPOCH + timedelta(microseconds=max(0, min(moment_us, edge)))
     fraction = f"{moment.microsecond:06d}"[:digits]
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction}Z"
