@@ -20,7 +20,8 @@ from streams_node.config import Settings
 from streams_node.errors import DataFolderError, StreamsError, Unavailable
 from streams_node.http.bodies import Bodies
 from streams_node.http.cold import application
-from streams_node.http.connection import Connections
+from streams_node.http.connection import protocol_of
+from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.http.edge import Edge
 from streams_node.http.routes import RouteClass
@@ -98,7 +99,7 @@ async def node(
             read_queue_max=settings.read_queue_max,
         )
         try:
-            context = _context(settings, database, marks, now_us)
+            context = _context(settings, database, marks, connections, now_us)
             yield context, Upkeep(context, connections, folder)
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
@@ -109,7 +110,9 @@ async def node(
         folder.close()
 
 
-def _context(settings: Settings, database: Database, marks: Marks, now_us: Callable[[], int]) -> Context:
+def _context(
+    settings: Settings, database: Database, marks: Marks, connections: Connections, now_us: Callable[[], int]
+) -> Context:
     metrics = Metrics()
     live = Live(
         readers_max=settings.live_waiters_max,
@@ -138,6 +141,7 @@ def _context(settings: Settings, database: Database, marks: Marks, now_us: Calla
         live,
         metrics,
         Bodies(settings),
+        connections,
         now_s=lambda: now_us() / SECOND_US,
         jitter=random.random,
     )
@@ -169,7 +173,7 @@ def _listeners(settings: Settings, context: Context, cold: object, connections: 
                 host=host,
                 port=port,
                 loop="none",
-                http=connections.protocol(),
+                http=protocol_of(connections),
                 ws="none",
                 lifespan="off",
                 interface="asgi3",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from streams_node.errors import Unavailable
-from streams_node.http.connection import Connections
+from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.ingest.remove import end_streams
 from streams_node.observe.logs import get_logger

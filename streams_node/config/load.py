@@ -19,8 +19,8 @@ from streams_node.config.settings import CLASH_ERROR, Settings
 
 ENVIRONMENT_PREFIX = "STREAMS_"
 CONFIG_VARIABLE = "STREAMS_CONFIG"
-# Read by the command line itself, so they are no settings of the node and no mistakes either.
-_OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "STREAMS_URL"})
+# Read by the command line itself, or by testing/crashpoints.py: no settings of the node and no mistakes either.
+_OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "STREAMS_URL", "STREAMS_CRASH_AT"})
 # A Kubernetes Service called `streams` puts these beside ours; the message has to say where they come from.
 _SERVICE_LINK = re.compile(r"STREAMS_(SERVICE_(HOST|PORT).*|PORT_\d+_(TCP|UDP).*)")
 

@@ -281,6 +281,11 @@ class Settings(BaseSettings):
         ge=100,
         description="A client that takes no byte for this long is cut off; its buffers are ours.",
     )
+    answers_waiting_bytes_max: Bytes = Field(
+        default=256 * MiB,
+        ge=MiB,
+        description="Answers that wait for slow clients, together; above it pages are refused and event streams end.",
+    )
     connections_max: Annotated[Count, Unit("connections")] = Field(
         default=24_000,
         ge=1,

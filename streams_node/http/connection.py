@@ -14,9 +14,9 @@ import httptools
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from streams_node.config import Settings
 from streams_node.errors import HeadTooLarge, InvalidRequest, RequestTimedOut, StreamsError, Unavailable
 from streams_node.http.asgi import CYCLE
+from streams_node.http.connections import Connections
 from streams_node.http.headers import SECURITY, RawHeaders
 from streams_node.http.problems import problem
 
@@ -32,34 +32,6 @@ _SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SEC
 _SLASH = ord("/")
 _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
-
-
-class Connections:
-    """All connections of the node: how many, and how many bytes wait for clients that do not read."""
-
-    def __init__(self, settings: Settings) -> None:
-        self.head_bytes_max = settings.header_bytes_max
-        self.head_wait_s_max = settings.header_wait_ms_max / 1000
-        self.stall_s_max = settings.send_stall_ms_max / 1000
-        self.connections_max = settings.connections_max
-        self.idle_s_max = settings.keep_alive_ms / 1000
-        self.protocols: set[Protocol] = set()
-        self.stalled: set[Protocol] = set()
-
-    def sweep(self, now: float) -> None:
-        """Close connections that have been idle for too long."""
-        for protocol in list(self.protocols):
-            since = protocol.idle_since
-            if since is not None and now - since > self.idle_s_max:
-                protocol.transport.close()
-
-    def waiting_bytes(self) -> int:
-        """What has been written for clients that are slower than it."""
-        return sum(protocol.transport.get_write_buffer_size() for protocol in self.stalled)
-
-    def protocol(self) -> type["Protocol"]:
-        """The protocol class of these connections, as uvicorn wants it."""
-        return type("NodeProtocol", (Protocol,), {"all": self})
 
 
 class Cycle(RequestResponseCycle):
@@ -108,6 +80,7 @@ class Protocol(HttpToolsProtocol):
     """One connection."""
 
     all: Connections
+    transport: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -302,3 +275,8 @@ class Protocol(HttpToolsProtocol):
             lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + said.body)
         self.transport.close()
+
+
+def protocol_of(connections: Connections) -> type[Protocol]:
+    """The protocol class of these connections, as uvicorn wants it."""
+    return type("NodeProtocol", (Protocol,), {"all": connections})

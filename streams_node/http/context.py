@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from streams_node.config import Settings
 from streams_node.http.bodies import Bodies
+from streams_node.http.connections import Connections
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
@@ -19,5 +20,6 @@ class Context:
     live: Live
     metrics: Metrics
     bodies: Bodies
+    connections: Connections
     now_s: Callable[[], float]
     jitter: Callable[[], float]

@@ -18,6 +18,7 @@ CLOSED = (b"stream-closed", b"true")
 async def timed_page(context: Context, state: StreamState, start: int, query: ReadQuery) -> Page:
     """A page within the time a request may take to its first byte."""
     settings = context.settings
+    context.connections.admit_answer()
     bytes_max = min(query.bytes_max or settings.read_page_bytes, settings.read_page_bytes_max)
     if start >= state.tail.seq:
         return await read_page(context.database, state, start, bytes_max, raw=query.raw is True)

@@ -154,7 +154,7 @@ class Ledger:
             self.committer.flush_heads()
 
     def _failed(self, doomed: list[Batch]) -> None:
-        """What was decided is not what is stored. Reads go on from what is; writes wait until heads and log agree again.
+        """What was decided is not what is stored. Reads go on from what is; writes wait until heads and log agree.
 
         Streams that only a refused batch would have made are forgotten, and those that it would have ended live on.
         """

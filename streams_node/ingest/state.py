@@ -1,5 +1,6 @@
 """What is known of a stream in memory: its configuration, what is decided, and what is stored."""
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streams_node.errors import Gone, InvalidOffset
@@ -73,9 +74,7 @@ class StreamState:
         self.name = name
         self.bucket_id = bucket_id
         self.id = config.stream
-        self.content_type = config.content_type
-        self.media = content_types.media(config.content_type)
-        self.is_json = content_types.is_json(config.content_type)
+        self.content_type, self.media, self.is_json = _typed(config.content_type)
         self.created_us = config.created_us
         self.ttl_s = config.ttl_s
         self.expires_us = config.expires_us
@@ -84,7 +83,7 @@ class StreamState:
         self.profile = config.profile
         self.soft_deleted = bool(config.soft_deleted)
         self.earliest_seq = config.earliest_seq
-        self.epochs = [(config.first_epoch, 0), *later_epochs]
+        self.epochs = _epochs(config.first_epoch) if not later_epochs else ((config.first_epoch, 0), *later_epochs)
         self.epoch = self.epochs[-1][0]
         # Decided: what the next request is judged by.
         self.next_seq = head.next_seq
@@ -197,6 +196,18 @@ class StreamState:
         """The producers that changed since they were written last."""
         changed = self.dirty_producers or ()
         return [ProducerRow(self.id, name, *self.producers[name]) for name in changed]
+
+
+@lru_cache(maxsize=1024)
+def _typed(content_type: str) -> tuple[str, str, bool]:
+    """The type and what follows from it, shared by all streams that have it."""
+    return content_type, content_types.media(content_type), content_types.is_json(content_type)
+
+
+@lru_cache(maxsize=64)
+def _epochs(first: int) -> tuple[tuple[int, int], ...]:
+    """The epochs of a stream that has one, shared by most streams."""
+    return ((first, 0),)
 
 
 def window_slack_us(ttl_s: int) -> int:

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from streams_node.http.connection import Connections
+from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.observe.metrics import Metrics
 

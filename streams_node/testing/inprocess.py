@@ -16,7 +16,7 @@ from streams_node.app import node, system_us
 from streams_node.config import Settings
 from streams_node.http.asgi import App
 from streams_node.http.cold import application
-from streams_node.http.connection import Connections
+from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.http.edge import Edge
 from streams_node.http.routes import RouteClass
