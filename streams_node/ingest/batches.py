@@ -95,8 +95,7 @@ class Committer:
         self.queued_appends += 1
         self.queued_bytes += size
         if batch.appends + rows > self._rows_max or batch.bytes >= self._bytes_max:
-            self._full.append(batch)
-            self.open = Batch(self._loop, time.perf_counter())
+            self._full.append(self._sealed())
         if self._running is None:
             self._running = self._loop.create_task(self._drain(), name="group-commit")
             self._watch = self._loop.call_later(_WATCH_S, self._give_up)
@@ -165,12 +164,13 @@ class Committer:
 
     def _next(self) -> Batch | None:
         if self._full:
-            batch = self._full.popleft()
-        elif self.open.appends or self._flushing:
-            batch, self.open = self.open, Batch(self._loop, time.perf_counter())
-        else:
-            return None
-        if self._flushing and not self._full:
+            return self._full.popleft()
+        return self._sealed() if self.open.appends or self._flushing else None
+
+    def _sealed(self) -> Batch:
+        """The open batch, which nothing joins any more. Heads join it now: later ones would be of rows behind it."""
+        batch, self.open = self.open, Batch(self._loop, time.perf_counter())
+        if self._flushing:
             self._add_heads(batch)
         return batch
 

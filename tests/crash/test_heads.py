@@ -1,0 +1,45 @@
+"""Heads are written behind the log in slices: never ahead of it, and whole up to the row that says so."""
+
+import asyncio
+import sqlite3
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from streams_node.ingest import batches
+from streams_node.testing.inprocess import Answer, InProcess, in_process
+from streams_node.wal.batch import COLUMNS, Writes, commit
+from tests.support.tables import check_tables
+
+
+def test_a_head_is_stored_with_its_rows_or_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a full batch that waits is an open one: a head in the first must not count rows of the second."""
+    stored: list[int] = []
+    ahead: list[int] = []
+
+    def watched(db: sqlite3.Connection, writes: Writes) -> None:
+        stored.extend(writes.rows[::COLUMNS])
+        ahead.extend(head.last_row for head in writes.heads if head.last_row not in {0, *stored})
+        commit(db, writes)
+
+    monkeypatch.setattr(batches, "commit", watched)
+
+    async def appends() -> None:
+        async with in_process(tmp_path, commit_rows_max=4, heads_flush_rows=1) as node:
+            for name in ("a", "b", "c"):
+                await node.request("PUT", f"/v1/stream/{name}", {"content-type": "text/plain"})
+            writers = list(product(("a", "b", "c"), ("p", "q", "r")))
+            for number in range(40):
+                answers = await asyncio.gather(*(_append(node, name, id_, number) for name, id_ in writers))
+                assert {answer.status for answer in answers} == {200}
+                check_tables(tmp_path / "streams.db")
+
+    asyncio.run(appends())
+    assert ahead == []
+    assert len(stored) == 40 * 9
+
+
+async def _append(node: InProcess, stream: str, producer: str, number: int) -> Answer:
+    said = {"content-type": "text/plain", "producer-id": producer, "producer-epoch": "0", "producer-seq": str(number)}
+    return await node.request("POST", f"/v1/stream/{stream}", said, b"x")
