@@ -75,6 +75,14 @@ class Cycle(RequestResponseCycle):
             self.transport.close()
         self.on_response()
 
+    def takes_chunks(self) -> bool:
+        """Whether a further piece of a streamed answer can be written without waiting."""
+        return bool(self.chunked_encoding) and not (self.flow.write_paused or self.disconnected)
+
+    def write_chunk(self, chunk: bytes) -> None:
+        """Write a piece that is framed as a chunk already."""
+        self.transport.write(chunk)
+
 
 class Protocol(HttpToolsProtocol):
     """One connection."""

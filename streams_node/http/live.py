@@ -1,21 +1,17 @@
-"""Live reads: the long-poll and the event stream."""
+"""The long-poll, and how a live reader waits: for a change, for its time to be over, or for its client to leave."""
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from streams_node.errors import StreamsError
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
 from streams_node.http.context import Context
-from streams_node.http.headers import CORS, SECURITY, RawHeaders
+from streams_node.http.headers import CORS
 from streams_node.http.pages import NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
 from streams_node.http.query import ReadQuery
-from streams_node.http.sse import HEARTBEAT, control_event, data_event
 from streams_node.ingest.state import StreamState
 from streams_node.live.hub import Hub
-from streams_node.protocol.content_types import is_text
 from streams_node.protocol.cursors import cursor
-from streams_node.read.pages import Page
 
 
 async def long_poll(
@@ -52,93 +48,25 @@ async def long_poll(
     return 200
 
 
-async def event_stream(
-    context: Context, state: StreamState, start: int, query: ReadQuery, scope: Scope, receive: Receive, send: Send
-) -> int:
-    """Entries as they come, until the stream is closed, the client leaves, or the connection is due for a new one."""
-    context.metrics.count_read("sse")
-    with context.live.attached(state, "sse") as hub, watched(scope, receive) as left:
-        await send({"type": "http.response.start", "status": 200, "headers": _event_headers(state, start)})
-        with suppress(StreamsError):  # the stream ended under its reader: the client comes back and is told so
-            await _follow(context, hub, start, query, send, left)
-    context.ledger.touch(state)
-    await send({"type": "http.response.body", "body": b""})
-    return 200
-
-
-async def _follow(
-    context: Context, hub: Hub, position: int, query: ReadQuery, send: Send, left: "asyncio.Future[None]"
-) -> None:
-    settings, state = context.settings, hub.state
+async def wait(
+    hub: Hub, deadline: float, left: "asyncio.Future[None]", waiter: "asyncio.Future[bool] | None" = None
+) -> bool:
+    """Wait for the next change of the stream, or for `waiter`; False when the time is over or the client is gone."""
     loop = asyncio.get_running_loop()
-    heartbeat_s = settings.sse_heartbeat_ms / 1000
-    ends = loop.time() + settings.sse_recycle_ms / 1000
-    told = False
-    while not left.done():
-        if position < state.tail.seq or not told or state.tail_closed:
-            page = await timed_page(context, state, position, query)
-            event = _event(context, hub, page, query)
-            context.metrics.read_bytes += len(page.payload)
-            await send({"type": "http.response.body", "body": event, "more_body": True})
-            position, told = page.end, True
-            if page.closed:
-                return
-            if not page.up_to_date:
-                continue
-        if hub.ended or loop.time() >= ends:
-            return
-        woken = position < state.tail.seq or await wait(hub, min(ends, loop.time() + heartbeat_s), left)
-        if not woken and not left.done() and loop.time() < ends:
-            await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
-
-
-def _event(context: Context, hub: Hub, page: Page, query: ReadQuery) -> bytes:
-    """The data and its control event. Readers at the same place are sent the same bytes, encoded once."""
-    state = hub.state
-    where = None if page.closed else cursor(context.now_s(), query.cursor, context.jitter())
-    key = (page.start, page.end, page.closed, page.up_to_date, where, query.raw)
-    known = hub.memo(key)
-    if known is not None:
-        return known
-    event = control_event(state.token(page.end), cursor=where, up_to_date=page.up_to_date, closed=page.closed)
-    if page.end > page.start:
-        text = is_text(state.content_type)
-        event = data_event(page.payload, is_json=state.is_json and query.raw is not True, is_text=text) + event
-    return hub.remember(key, event)
-
-
-def _event_headers(state: StreamState, start: int) -> RawHeaders:
-    headers = [
-        *SECURITY,
-        (b"content-type", b"text/event-stream"),
-        (b"cache-control", b"no-cache, no-store"),
-        (b"stream-next-offset", state.token(start).encode()),
-        (b"stream-end-offset", state.tail_token().encode()),
-        (b"x-accel-buffering", b"no"),
-        *CORS,
-    ]
-    if not is_text(state.content_type):
-        headers.append((b"stream-sse-data-encoding", b"base64"))
-    return headers
-
-
-async def wait(hub: Hub, deadline: float, left: "asyncio.Future[None]") -> bool:
-    """Wait for the next change of the stream; False when the time is over or the client is gone."""
-    loop = asyncio.get_running_loop()
-    waiter = hub.waiter()
+    changed = hub.waiter() if waiter is None else waiter
 
     def give_up(_: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(False)
+        if not changed.done():
+            changed.set_result(False)
 
     timer = loop.call_at(deadline, give_up)
     left.add_done_callback(give_up)
     try:
-        return await waiter
+        return await changed
     finally:
         timer.cancel()
         left.remove_done_callback(give_up)
-        hub.leave(waiter)
+        hub.leave(changed)
 
 
 @contextmanager

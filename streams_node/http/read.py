@@ -3,8 +3,9 @@
 from streams_node.errors import InvalidRequest
 from streams_node.http.asgi import Receive, Scope, Send, answer, cors
 from streams_node.http.context import Context
+from streams_node.http.events import event_stream
 from streams_node.http.headers import CORS, RawHeaders, collected
-from streams_node.http.live import event_stream, long_poll
+from streams_node.http.live import long_poll
 from streams_node.http.pages import CLOSED, NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
 from streams_node.http.paths import Target
 from streams_node.http.query import Mode, Now, ReadQuery, read_query

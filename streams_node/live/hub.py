@@ -2,9 +2,13 @@
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
 
 from streams_node.ingest.state import StreamState
+
+_FED_AT_ONCE = 100  # followers; a write takes some 5 µs each
 
 
 class Chunk(NamedTuple):
@@ -15,10 +19,28 @@ class Chunk(NamedTuple):
     payload: bytes
 
 
+class Follower(Protocol):
+    """Somebody at the stream's end who can take news without waiting."""
+
+    def feed(self) -> bool: ...
+
+
 class Hub:
     """Made when a stream gets its first live reader, kept for a while after the last one left."""
 
-    __slots__ = ("_chunks", "_memo", "_memo_key", "_waiters", "bytes", "ended", "idle_since", "readers", "state")
+    __slots__ = (
+        "_chunks",
+        "_due",
+        "_followers",
+        "_memo",
+        "_memo_key",
+        "_waiters",
+        "bytes",
+        "ended",
+        "idle_since",
+        "readers",
+        "state",
+    )
 
     def __init__(self, state: StreamState) -> None:
         self.state = state
@@ -27,6 +49,8 @@ class Hub:
         self.bytes = 0
         self.ended = False  # the stream is gone, or the node stops: readers finish
         self._chunks: deque[Chunk] = deque()
+        self._followers: dict[Follower, asyncio.Future[bool]] = {}
+        self._due: list[tuple[Follower, asyncio.Future[bool]]] = []
         self._waiters: set[asyncio.Future[bool]] = set()
         self._memo_key: object = None
         self._memo: bytes = b""
@@ -73,6 +97,28 @@ class Hub:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(True)
+        if self._followers and not self._due:
+            asyncio.get_running_loop().call_soon(self._feed)
+        self._due = list(self._followers.items())
+
+    def _feed(self) -> None:
+        """Hand the news to some followers, then let the loop do other things: thousands at once would hold it up."""
+        for follower, fallen in self._due[-_FED_AT_ONCE:]:
+            if not fallen.done() and not follower.feed():
+                fallen.set_result(True)
+        del self._due[-_FED_AT_ONCE:]
+        if self._due:
+            asyncio.get_running_loop().call_soon(self._feed)
+
+    @contextmanager
+    def following(self, follower: Follower) -> Iterator["asyncio.Future[bool]"]:
+        """Feed a follower while the block runs; the future is done when it has to read for itself."""
+        fallen: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._followers[follower] = fallen
+        try:
+            yield fallen
+        finally:
+            del self._followers[follower]
 
     def end(self) -> None:
         self.ended = True
