@@ -7,6 +7,9 @@ from streams_node.errors import InvalidRequest, Overloaded, RequestTimedOut, Too
 from streams_node.http.asgi import CYCLE, Message, Receive, Scope
 
 
+_DIGITS_MAX = 18  # of a length; Python refuses to read numbers of thousands of digits
+
+
 class Disconnected(Exception):
     """The client went away in the middle of its request: there is nobody to answer."""
 
@@ -25,21 +28,25 @@ class Bodies:
         cycle = scope.get(CYCLE)
         if cycle is not None:
             whole: bytes | None = cycle.whole_body()
-            if whole is not None and len(whole) <= self._bytes_max:
-                return whole
-        if declared is not None and (not declared.isdigit() or int(declared) > self._bytes_max):
-            if not declared.isdigit():
+            if whole is not None:
+                return self._fitting(whole)
+        if declared is not None:
+            if not declared.isdigit() or len(declared) > _DIGITS_MAX:
                 raise InvalidRequest("Content-Length", "a whole number", declared.decode("latin-1"))
-            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {declared.decode()}")
+            if int(declared) > self._bytes_max:
+                raise TooLarge(f"a body may have {self._bytes_max} bytes, not {int(declared)}")
         message = await self._next(receive)
         if message["type"] == "http.disconnect":
             raise Disconnected
         body: bytes = message.get("body") or b""
         if not message.get("more_body", False):
-            if len(body) > self._bytes_max:
-                raise TooLarge(f"a body may have {self._bytes_max} bytes, not {len(body)}")
-            return body
+            return self._fitting(body)
         return await self._rest(receive, body)
+
+    def _fitting(self, body: bytes) -> bytes:
+        if len(body) > self._bytes_max:
+            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {len(body)}")
+        return body
 
     async def _rest(self, receive: Receive, first: bytes) -> bytes:
         parts, size = [first], len(first)
@@ -61,9 +68,7 @@ class Bodies:
                     break
         finally:
             self.in_flight -= size
-        if size > self._bytes_max:
-            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {size}")
-        return b"".join(parts)
+        return self._fitting(b"".join(parts))
 
     async def _next(self, receive: Receive) -> Message:
         try:

@@ -83,7 +83,8 @@ async def head(context: Context, target: Target, scope: Scope, receive: Receive,
     if state.ttl_s is not None:
         headers.append((b"stream-ttl", str(state.ttl_s).encode()))
     if state.expires_us is not None:
-        headers.append((b"stream-expires-at", rfc3339(state.expires_us).encode()))
+        digits = 6 if state.expires_us % 1000 else 3  # as it was asked for, so that a repeated PUT is the same
+        headers.append((b"stream-expires-at", rfc3339(state.expires_us, digits=digits).encode()))
     seen = found.get(b"if-none-match")
     status = 304 if seen is not None and matches(seen.decode("latin-1"), tag) else 200
     await answer(scope, send, status, headers + cors(found))

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, delete, get, put
 from litestar.datastructures import State
+from litestar.params import FromPath
 
 from streams_node.errors import InvalidRequest, Missing
 from streams_node.http.context import Context
@@ -71,7 +72,7 @@ def context_of(request: Req) -> Context:
 
 
 @put("/{bucket:str}", status_code=201)
-async def bucket_create(request: Req, bucket: str) -> Response[BucketView]:
+async def bucket_create(request: Req, bucket: FromPath[str]) -> Response[BucketView]:
     """Create a bucket."""
     context = context_of(request)
     check_bucket(bucket)
@@ -81,14 +82,14 @@ async def bucket_create(request: Req, bucket: str) -> Response[BucketView]:
 
 
 @get("/{bucket:str}")
-async def bucket_get(request: Req, bucket: str) -> BucketView:
+async def bucket_get(request: Req, bucket: FromPath[str]) -> BucketView:
     """What is known of a bucket."""
     check_bucket(bucket)
     return await _bucket_view(context_of(request), bucket)
 
 
 @delete("/{bucket:str}", status_code=204)
-async def bucket_delete(request: Req, bucket: str) -> None:
+async def bucket_delete(request: Req, bucket: FromPath[str]) -> None:
     """Delete an empty bucket."""
     context = context_of(request)
     check_bucket(bucket)
@@ -97,7 +98,7 @@ async def bucket_delete(request: Req, bucket: str) -> None:
 
 
 @get("/{bucket:str}/streams")
-async def bucket_streams(request: Req, bucket: str) -> BucketPage:
+async def bucket_streams(request: Req, bucket: FromPath[str]) -> BucketPage:
     """A page of a bucket's streams in byte order of their ids."""
     context = context_of(request)
     check_bucket(bucket)
