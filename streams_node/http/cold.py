@@ -1,17 +1,16 @@
 """The Litestar application behind the edge."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NoReturn
 
 from litestar import Litestar, Request, Response
 from litestar.config.app import AppConfig
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException
 
-from streams_node.errors import InvalidRequest, MethodNotAllowed, Missing, StreamsError
+from streams_node.errors import InvalidRequest, MethodNotAllowed, Missing
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, SECURITY
-from streams_node.http.problems import problem
 from streams_node.http.resources import HANDLERS
 from streams_node.http.routes import ROUTES
 
@@ -24,7 +23,7 @@ def application(context: Context) -> Litestar:
             state=State({"context": context}),
             openapi_config=None,
             after_request=_with_shared_headers,
-            exception_handlers={HTTPException: _as_ours, StreamsError: _ours},
+            exception_handlers={HTTPException: _as_ours, Exception: _passed_on},
         )
     )
 
@@ -36,21 +35,20 @@ def _with_shared_headers(response: Response[Any]) -> Response[Any]:
     return response
 
 
-def _ours(_: Request[Any, Any, State], failure: StreamsError) -> Response[bytes]:
-    said = problem(failure)
-    headers = {name.decode(): value.decode() for name, value in (*SECURITY, *CORS, *said.headers)}
-    return Response(said.body, status_code=said.status, headers=headers, media_type="application/json")
+def _passed_on(_: Request[Any, Any, State], failure: Exception) -> NoReturn:
+    """Without this Litestar would answer in its own shape, and nothing would be logged or counted."""
+    raise failure
 
 
-def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> Response[bytes]:
-    """Litestar's own refusals, in our shape."""
+def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> NoReturn:
+    """Litestar's own refusals, as ours."""
     match failure.status_code:
         case 404:
-            return _ours(request, Missing("there is nothing at this address"))
+            raise Missing("there is nothing at this address") from failure
         case 405:
-            return _ours(request, MethodNotAllowed(request.method, _allowed(request.scope["path"])))
+            raise MethodNotAllowed(request.method, _allowed(request.scope["path"])) from failure
         case status if status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _ours(request, InvalidRequest("the request", "well formed", failure.detail))
+            raise InvalidRequest("the request", "well formed", failure.detail) from failure
         case _:
             raise failure
 

@@ -8,6 +8,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 
 from streams_node.errors import InvalidRequest, Missing
+from streams_node.http import docs_page
 from streams_node.http.context import Context
 from streams_node.http.paths import check_bucket
 from streams_node.http.query import DIGITS_MAX, parameters
@@ -150,7 +151,8 @@ async def readyz(request: Req) -> Response[Readiness]:
 @get("/metrics")
 async def metrics(request: Req) -> Response[bytes]:
     """Prometheus text."""
-    return Response(context_of(request).metrics.render(), media_type=CONTENT_TYPE)
+    # As a header: of a media type Litestar would make `…; charset=utf-8; charset=utf-8`.
+    return Response(context_of(request).metrics.render(), headers={"content-type": CONTENT_TYPE})
 
 
 def number(asked: dict[str, str], name: str, default: int, *, least: int, most: int) -> int:
@@ -199,4 +201,5 @@ def _stream_view(context: Context, entry: StreamEntry) -> StreamView:
 
 HANDLERS = (
     bucket_create, bucket_get, bucket_delete, bucket_streams, streams, health, livez, readyz, metrics,
+    *docs_page.HANDLERS,
 )  # fmt: skip

@@ -37,6 +37,7 @@ class Route(NamedTuple):
 
 _P, _O = RouteClass.PUBLIC, RouteClass.OPERATOR
 ROUTES: tuple[Route, ...] = (
+    Route("root", "GET", "/", _P, Access.OPEN, "where to begin"),
     Route("health", "GET", "/health", _P, Access.OPEN, "the process answers"),
     Route("healthz", "GET", "/healthz", _P, Access.OPEN, "the same, under another usual name"),
     Route("livez", "GET", "/livez", _P, Access.OPEN, "the event loop and the writer move"),

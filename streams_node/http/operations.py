@@ -1,0 +1,426 @@
+"""What every route takes and gives, in words: the tables behind `/openapi.json` and the reference pages of the manual.
+
+A route of `routes.py` has one row here under its name. Inputs, answer headers and error codes are described once and
+named by rows. tests/docs holds the rows to the route table, to the error tree, and to what a node really answers.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+Schema = Mapping[str, object]
+
+
+class Input(NamedTuple):
+    """A part of the path, a parameter of the query, or a header of the request."""
+
+    place: Literal["path", "query", "header"]
+    schema: Schema
+    text: str
+
+
+class Answer(NamedTuple):
+    """One way in which a request succeeds. Its body may be `entries`, `text`, `html`, `json`, or a `view`: what the
+    route's handler returns.
+    """
+
+    status: int
+    text: str
+    headers: str = ""
+    body: str = ""
+
+
+class Code(NamedTuple):
+    """What an error code means and what to do about it, and the headers that come with it."""
+
+    text: str
+    headers: str = ""
+
+
+class Operation(NamedTuple):
+    """A route, as far as its class, path and summary do not say it already."""
+
+    text: str
+    inputs: str
+    answers: tuple[Answer, ...]
+    codes: str
+    takes_entries: bool = False
+
+
+_TEXT: Schema = {"type": "string"}
+_TRUE: Schema = {"type": "string", "enum": ["true"]}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_PRODUCER: Schema = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
+_MOMENT: Schema = {"type": "string", "examples": ["2030-01-31T12:00:00Z"]}
+
+# A dot and what follows it tell two inputs of one name apart; on the wire only the part before it is seen.
+INPUTS: Mapping[str, Input] = {
+    "path": Input(
+        "path",
+        {"type": "string", "minLength": 1},
+        "`stream`, which lies in the bucket `_default`, or `bucket/stream`, where the stream may hold more slashes. "
+        "The bucket is made as it is named.",
+    ),
+    "bucket": Input("path", {"type": "string", "pattern": "^[a-z0-9_-]{4,64}$"}, "The id of a bucket."),
+    "stream": Input(
+        "path",
+        {"type": "string", "minLength": 1},
+        "The id of a stream in the bucket: UTF-8 without slashes; at most 122 bytes together with bucket and slash.",
+    ),
+    "offset": Input(
+        "query",
+        {"type": "string", "examples": ["-1", "now"]},
+        "Where to begin: `-1` for the start, `now` for the end, or a `Stream-Next-Offset` of this stream. "
+        "Without it, the start. A live read has to say it.",
+    ),
+    "live": Input(
+        "query",
+        {"type": "string", "enum": ["long-poll", "true", "sse", "false"]},
+        "`long-poll` (or `true`) waits for entries and answers once; `sse` sends them as they come.",
+    ),
+    "timeout": Input(
+        "query",
+        {"type": "string", "examples": ["2s", "1500"]},
+        "How long a long-poll waits: a duration with `ms`, `s`, `m`, `h` or `d`; a bare number is milliseconds. "
+        "More than `long_poll_ms_max` is cut to it.",
+    ),
+    "timeout_ms": Input("query", _COUNT, "The same in milliseconds; it wins over `timeout`."),
+    "max_bytes": Input(
+        "query",
+        {"type": "integer", "minimum": 1},
+        "The size of a page. An entry is never split, so a page may be larger by its only entry; "
+        "more than `read_page_bytes_max` is cut to it.",
+    ),
+    "cursor": Input("query", _TEXT, "The `Stream-Cursor` that was seen last, so that caches do not serve a loop."),
+    "format": Input(
+        "query",
+        {"type": "string", "enum": ["json", "raw"]},
+        "`raw` gives the entries of a JSON stream one after another without array and commas; `json` is the default "
+        "there, and an error on other streams.",
+    ),
+    "prefix": Input("query", _TEXT, "Only ids that begin so."),
+    "after": Input("query", _TEXT, "Only ids that come after this one: the `next_cursor` of the page before."),
+    "limit": Input("query", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000}, "Entries of a page."),
+    "limit.streams": Input(
+        "query", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}, "Streams of a page."
+    ),
+    "offset.streams": Input("query", {"type": "integer", "minimum": 0, "default": 0}, "How many streams to skip."),
+    "Accept": Input("header", _TEXT, "A value with `text/html`, as browsers send it, gets the page."),
+    "Content-Type": Input(
+        "header",
+        {"type": "string", "default": "application/octet-stream"},
+        "The type of all entries. Exactly `application/json` makes a stream of JSON messages.",
+    ),
+    "Content-Type.append": Input(
+        "header", _TEXT, "The stream's type; parameters and case do not count. Needed with a body."
+    ),
+    "Stream-TTL": Input(
+        "header",
+        {"type": "string", "examples": ["3600", "24h"]},
+        "The window of a stream that ends when nobody uses it: whole seconds, or a duration as `24h`.",
+    ),
+    "Stream-Expires-At": Input(
+        "header", _MOMENT, "The moment at which the stream ends: RFC 3339 or Unix nanoseconds. Not with `Stream-TTL`."
+    ),
+    "Stream-Closed": Input("header", _TRUE, "`true` in any case closes the stream with this request."),
+    "Stream-Seq": Input(
+        "header", _TEXT, "A text that has to be greater, byte by byte, than the last one of this stream."
+    ),
+    "Stream-Timestamp": Input(
+        "header",
+        _MOMENT,
+        "The append's time: RFC 3339 or Unix nanoseconds, kept in microseconds. It is moved up to the time of the "
+        "entry before it, and down to `timestamp_ahead_ms_max` from now.",
+    ),
+    "Stream-Key": Input("header", _TEXT, "A routing key for all entries of the append. It is stored."),
+    "Producer-Id": Input("header", _TEXT, "The name of an idempotent producer; all three headers, or none."),
+    "Producer-Epoch": Input("header", _PRODUCER, "The producer's epoch; a higher one fences all lower ones."),
+    "Producer-Seq": Input("header", _PRODUCER, "Counts the producer's requests in its epoch, from 0."),
+    "If-None-Match": Input("header", _TEXT, "Entity tags: 304 when the answer is still one of them."),
+}  # fmt: skip
+
+OUTPUTS: Mapping[str, str] = {
+    "Content-Type": "The stream's type, as it was created; `text/event-stream` for `live=sse`.",
+    "Location": "The absolute address of the new stream.",
+    "Stream-Next-Offset": "The offset after everything this answer covers; after a write, the end of the stream.",
+    "Stream-End-Offset": "The end of the stream as this answer was made.",
+    "Stream-Up-To-Date": "`true` when the answer reaches the end; absent otherwise.",
+    "Stream-Closed": "`true` when the stream is closed and the answer reaches its end; absent otherwise.",
+    "Stream-Cursor": "To be sent back as `cursor` with the next long-poll; absent when the stream is closed.",
+    "Stream-TTL": "The window in whole seconds, as it was asked for.",
+    "Stream-Expires-At": "The moment at which the stream ends.",
+    "Stream-SSE-Data-Encoding": "`base64` when the data of events is base64, as for all but text and JSON.",
+    "Stream-Earliest-Offset": "The first offset that can still be read.",
+    "Producer-Epoch": "The producer's epoch: of this request, or the one that fenced it.",
+    "Producer-Seq": "The highest number accepted from this producer.",
+    "Producer-Expected-Seq": "The number that would have been accepted.",
+    "Producer-Received-Seq": "The number that was sent.",
+    "ETag": "A strong tag of this life of the stream, the range, the closing and the form.",
+    "Cache-Control": "`public` (`private` on a node with a key), a minute and five more while it is asked for again; "
+    "`no-store` where nothing may be kept.",
+    "X-Accel-Buffering": "`no`: a proxy must pass events on as they come.",
+    "Retry-After": "Seconds after which it makes sense to try again.",
+    "Allow": "The methods of this address.",
+    "WWW-Authenticate": "`Bearer`.",
+    "X-Request-Id": "The id of this request in the node's log: the client's own if it is harmless.",
+    "Vary": "`Accept`.",
+    "Content-Security-Policy": "Nothing is loaded from elsewhere.",
+    "Referrer-Policy": "`no-referrer`.",
+}  # fmt: skip
+
+# Codes of failures that any request may meet: they stand in no row.
+EVERYWHERE = "request_timeout request_header_fields_too_large internal unavailable"
+CODES: Mapping[str, Code] = {
+    "bad_request": Code(
+        "A header, a parameter, the path or the body is not as described, or the stream never issued the offset. The "
+        "message names it; the same request fails again.",
+        "Stream-Next-Offset",
+    ),
+    "unauthorized": Code("The node has a key and the request did not show it.", "WWW-Authenticate"),
+    "producer_fenced": Code(
+        "A higher epoch of this producer is at work; `Producer-Epoch` says which. Stop, or begin a higher one.",
+        "Producer-Epoch",
+    ),
+    "not_found": Code("There is no such stream, bucket or address. An expired or deleted stream is not there either."),
+    "method_not_allowed": Code("The address knows other methods; `Allow` lists them.", "Allow"),
+    "request_timeout": Code("The request took too long to arrive or to be answered. A read can be repeated."),
+    "append_timeout": Code(
+        "The commit took too long. It may be stored or not: compare `Stream-Next-Offset` before it is repeated; an "
+        "idempotent producer just repeats it."
+    ),
+    "conflict": Code("The stream exists with another type, lifetime or closing."),
+    "bucket_exists": Code("The bucket exists already, made by a request or by the path of a stream."),
+    "bucket_not_empty": Code("The bucket holds streams; delete them first."),
+    "content_type_mismatch": Code("The body is of another type than the stream."),
+    "sequence_regressed": Code(
+        "`Stream-Seq` is not greater than the last one: another writer was there, or this is a repetition."
+    ),
+    "stream_closed": Code(
+        "The stream is closed for good; `Stream-Next-Offset` is its end. Reads still work.",
+        "Stream-Closed Stream-Next-Offset",
+    ),
+    "producer_gap": Code(
+        "A number of the producer is missing; `Producer-Expected-Seq` says which would have been accepted.",
+        "Producer-Expected-Seq Producer-Received-Seq",
+    ),
+    "gone": Code(
+        "The offset stands for entries that are not there any more; the headers say where to go on.",
+        "Stream-Next-Offset Stream-Earliest-Offset",
+    ),
+    "payload_too_large": Code("The body has more bytes or messages than the node takes."),
+    "request_header_fields_too_large": Code("The head of the request is larger than `header_bytes_max`."),
+    "overloaded": Code(
+        "A queue is full, or the stream has all the producers it can have. Nothing was stored; try again.",
+        "Retry-After",
+    ),
+    "not_implemented": Code("A part of the protocol that this version does not have yet. Nothing was changed."),
+    "internal": Code("A fault of the node. The request id leads to the line in its log."),
+    "unavailable": Code(
+        "The node stops, its disk is nearly full, a commit failed a moment ago, or all places for live readers or "
+        "connections are taken. Nothing was stored; try again.",
+        "Retry-After",
+    ),
+    "outcome_unknown": Code(
+        "The commit failed after the request was decided. It may be stored or not: compare `Stream-Next-Offset` before "
+        "it is repeated; an idempotent producer just repeats it.",
+        "Retry-After",
+    ),
+}  # fmt: skip
+
+_WRITE_INPUTS = "Stream-Closed Stream-Seq Stream-Timestamp Stream-Key Producer-Id Producer-Epoch Producer-Seq"
+_WRITE_CODES = "bad_request not_found request_timeout append_timeout payload_too_large overloaded outcome_unknown"
+_PAGE = "Content-Type Stream-Next-Offset Stream-End-Offset Stream-Up-To-Date Stream-Closed ETag Cache-Control"
+_HEAD = (
+    "Content-Type Stream-Next-Offset Stream-End-Offset Stream-Closed Stream-TTL Stream-Expires-At ETag Cache-Control"
+)
+
+_STREAM: Mapping[str, Operation] = {
+    "create": Operation(
+        "Creates a stream, or confirms that it is there as asked. A body is the stream's first content: it is checked "
+        "before anything exists and stored together with the stream. `[]` on a JSON stream is no content.",
+        f"Content-Type Stream-TTL Stream-Expires-At {_WRITE_INPUTS}",
+        (
+            Answer(
+                201,
+                "The stream is new.",
+                "Location Content-Type Stream-Next-Offset Stream-Closed Producer-Epoch Producer-Seq",
+            ),
+            Answer(
+                200,
+                "It was there, with the same type, lifetime and closing. The body is ignored.",
+                "Content-Type Stream-Next-Offset Stream-Closed",
+            ),
+        ),
+        f"{_WRITE_CODES} conflict producer_gap not_implemented",
+        takes_entries=True,
+    ),
+    "append": Operation(
+        "Appends entries, closes the stream, or both in one. On a JSON stream the body is one message, or an array "
+        "whose elements are the messages; on any other stream the body is one entry. The answer comes after the commit "
+        "was synced to disk.",
+        f"Content-Type.append {_WRITE_INPUTS}",
+        (
+            Answer(
+                204,
+                "Stored; or the stream was closed without a body; or a producer's request that is already stored.",
+                "Stream-Next-Offset Stream-Closed Producer-Epoch Producer-Seq",
+            ),
+            Answer(
+                200,
+                "Stored, for a request with producer headers.",
+                "Stream-Next-Offset Stream-Closed Producer-Epoch Producer-Seq",
+            ),
+        ),
+        f"{_WRITE_CODES} producer_fenced content_type_mismatch sequence_regressed stream_closed producer_gap",
+        takes_entries=True,
+    ),
+    "read": Operation(
+        "Reads a page from an offset on; with `live`, waits for entries or follows the stream. A page holds whole "
+        "entries. Other parameters are ignored, these come once each and not blank.",
+        "offset live timeout timeout_ms max_bytes cursor format If-None-Match",
+        (
+            Answer(
+                200,
+                "A page: a JSON array for a JSON stream, the bytes of the entries otherwise. "
+                "For `live=sse`, events until the stream is closed or a minute has passed.",
+                f"{_PAGE} Stream-Cursor Stream-SSE-Data-Encoding X-Accel-Buffering",
+                "entries",
+            ),
+            Answer(
+                204,
+                "A long-poll without news in time, or at the end of a closed stream.",
+                "Stream-Next-Offset Stream-End-Offset Stream-Up-To-Date Stream-Closed Stream-Cursor Cache-Control",
+            ),
+            Answer(304, "The page is one of `If-None-Match`. Not for live reads and `offset=now`.", _PAGE),
+        ),
+        "bad_request not_found gone overloaded not_implemented",
+    ),
+    "head": Operation(
+        "What is known of a stream, without reading it. It does not restart the window of `Stream-TTL`. "
+        "An error has its status and headers, and no body.",
+        "If-None-Match",
+        (
+            Answer(200, "The stream is there.", _HEAD),
+            Answer(304, "Nothing of it changed.", _HEAD),
+        ),
+        "bad_request not_found overloaded",
+    ),
+    "delete": Operation(
+        "Deletes the stream and everything in it, for good. A stream that is created under the name later begins a "
+        "life of its own: offsets of this one are answered with 410 there.",
+        "",
+        (Answer(204, "It is gone."),),
+        "bad_request not_found append_timeout overloaded outcome_unknown",
+    ),
+}  # fmt: skip
+
+OPERATIONS: Mapping[str, Operation] = {
+    "root": Operation(
+        "Name, version and the addresses to begin with; a page for browsers.",
+        "Accept",
+        (Answer(200, "Where to begin.", "Cache-Control Vary Content-Security-Policy Referrer-Policy", "json html"),),
+        "",
+    ),
+    "health": Operation("The process answers.", "", (Answer(200, "It does.", "Cache-Control", "view"),), ""),
+    "healthz": Operation("The process answers.", "", (Answer(200, "It does.", "Cache-Control", "view"),), ""),
+    "livez": Operation(
+        "The event loop moves. A probe that restarts the node should ask this.",
+        "",
+        (Answer(200, "It does.", "Cache-Control", "view"),),
+        "",
+    ),
+    "readyz": Operation(
+        "Whether reads and writes are taken. A load balancer should ask this.",
+        "",
+        (
+            Answer(200, "They are.", "Cache-Control", "view"),
+            Answer(503, "Writes are refused; the reasons are listed. Reads may still work.", "Cache-Control", "view"),
+        ),
+        "",
+    ),
+    "metrics": Operation(
+        "Everything that is counted, for Prometheus.",
+        "",
+        (Answer(200, "Prometheus text, version 0.0.4.", "Cache-Control", "text"),),
+        "",
+    ),
+    "openapi": Operation(
+        "This interface as an OpenAPI 3.1 document.", "", (Answer(200, "The document.", "Cache-Control", "json"),), ""
+    ),
+    "docs": Operation(
+        "This interface as a page; it needs nothing from elsewhere.",
+        "",
+        (Answer(200, "The page.", "Cache-Control Vary Content-Security-Policy Referrer-Policy", "html"),),
+        "",
+    ),
+    "streams": Operation(
+        "The streams of all buckets, bucket by bucket, each in byte order.",
+        "limit.streams offset.streams",
+        (Answer(200, "A page; it may be shorter than `limit` where streams have expired.", "Cache-Control", "view"),),
+        "bad_request overloaded",
+    ),
+    "bucket.create": Operation(
+        "Creates a bucket.",
+        "",
+        (Answer(201, "The bucket is new.", "Cache-Control", "view"),),
+        "bad_request append_timeout bucket_exists overloaded outcome_unknown",
+    ),
+    "bucket.get": Operation(
+        "A bucket and the number of its streams.",
+        "",
+        (Answer(200, "The bucket.", "Cache-Control", "view"),),
+        "bad_request not_found overloaded",
+    ),
+    "bucket.delete": Operation(
+        "Deletes a bucket that holds no stream.",
+        "",
+        (Answer(204, "It is gone.", "Cache-Control"),),
+        "bad_request not_found append_timeout bucket_not_empty overloaded outcome_unknown",
+    ),
+    "bucket.streams": Operation(
+        "The streams of a bucket in byte order of their ids.",
+        "prefix after limit",
+        (Answer(200, "A page.", "Cache-Control", "view"),),
+        "bad_request not_found overloaded",
+    ),
+    **{f"stream.{name}": operation for name, operation in _STREAM.items()},
+    **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},
+}  # fmt: skip
+
+# The fields of views, by the names of their classes.
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "BucketView": {
+        "bucket_id": "The bucket's id.",
+        "streams": "How many streams it holds. One that has expired counts until it is collected.",
+        "created_at_ms": "When it was created, in milliseconds since 1970.",
+    },
+    "BucketStream": {
+        "stream_id": "The stream's id in the bucket.",
+        "status": "`Open` or `Closed`.",
+        "content_type": "The type of its entries.",
+        "tail_offset": "How many entries it has had. This is a number, and no offset to read from.",
+        "created_at_ms": "When it was created, in milliseconds since 1970.",
+        "last_write_at_ms": "The time of its newest append, or of its creation.",
+    },
+    "BucketPage": {
+        "bucket_id": "The bucket's id.",
+        "prefix": "The prefix that was asked for.",
+        "stream_count": "How many streams are on this page.",
+        "streams": "The streams.",
+        "next_cursor": "To be sent as `after` for the next page; null on the last one.",
+        "has_more": "Whether there is a next page.",
+    },
+    "StreamView": {
+        "name": "`stream`, or `bucket/stream` outside the bucket `_default`.",
+        "created_at": "When it was created.",
+        "expires_at": "When it ends if nothing restarts its window; null when it does not.",
+        "epoch": "The epoch of its next entry.",
+        "next_offset": "How many entries it has had, as a text. This is a number, and no offset to read from.",
+        "sealed_through": "`-1`: this version seals nothing.",
+        "uploaded_through": "`-1`: this version uploads nothing.",
+        "profile": "`generic`.",
+    },
+    "Readiness": {
+        "ready": "Whether writes are taken.",
+        "reasons": "Why not; empty when they are.",
+    },
+}

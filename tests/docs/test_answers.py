@@ -1,0 +1,245 @@
+"""What a node answers, against what the document says: every status and header that is seen is described, and every
+success that is described is seen.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_node.errors import Overloaded
+from streams_node.http import docs_page, resources
+from streams_node.http.openapi import document
+from streams_node.http.routes import ROUTES, Route
+from streams_node.testing.inprocess import Answer, InProcess, in_process
+
+JSON = {"content-type": "application/json"}
+TEXT = {"content-type": "text/plain"}
+PRODUCER = {"producer-id": "p", "producer-epoch": "1", "producer-seq": "0"}
+# On every answer, described once in the manual and not at each operation.
+SHARED = {
+    "x-content-type-options", "cross-origin-resource-policy", "access-control-allow-origin", "content-length",
+    "access-control-expose-headers", "date", "content-type",
+}  # fmt: skip
+
+
+@dataclass
+class Watched:
+    """A node whose answers are noted by operation and status."""
+
+    node: InProcess
+    seen: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    async def __call__(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Answer:
+        answer = await self.node.request(method, target, headers, body)
+        self.note(method, target, answer.status, set(answer.headers))
+        return answer
+
+    async def first_of(self, target: str, what: bytes) -> None:
+        """An answer that goes on, read until it says `what`."""
+        running = self.node.start("GET", target)
+        await running.until(what)
+        await running.hang_up()
+        self.note("GET", target, running.head["status"], {name.decode() for name, _ in running.head["headers"]})
+
+    def note(self, method: str, target: str, status: int, headers: set[str]) -> None:
+        self.seen[route_of(method, target.partition("?")[0]).name, status] |= headers - SHARED
+
+
+async def walk(node: Watched) -> None:
+    """Every success that can be had without waiting, and the refusals a client meets in a day."""
+    for path in ("/", "/health", "/healthz", "/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/v1/streams"):
+        await node("GET", path)
+    await node("GET", "/", {"accept": "text/html,*/*"})
+    await node("GET", "/v1/streams?limit=x")
+    node.node.context.ledger.refusals["test"] = Overloaded("as a test wants it")
+    await node("GET", "/readyz")
+    del node.node.context.ledger.refusals["test"]
+    for method in ("PUT", "PUT", "GET"):
+        await node(method, "/agents")
+    await node("GET", "/nobody-made-it")
+    await node("GET", "/UPPER")
+    for base in ("/v1/stream/", "/agents/"):
+        await walk_stream(node, f"{base}s{len(base)}")
+    await node("PUT", "/v1/stream/s/snapshot")
+    await node("GET", "/agents/streams?limit=1")
+    await node("GET", "/agents/streams?limit=0")
+    await node("GET", "/missing-bucket/streams")
+    await node("DELETE", "/agents")
+    await node("PUT", "/empty-one")
+    await node("DELETE", "/empty-one")
+    await node("DELETE", "/empty-one")
+
+
+async def walk_stream(node: Watched, path: str) -> None:
+    await node("PUT", path, {**JSON, "stream-ttl": "3600", **PRODUCER}, b'[{"n":1}]')
+    await node("PUT", path, {**JSON, "stream-ttl": "3600"})
+    await node("PUT", path, TEXT)
+    await node("PUT", path, {**JSON, "stream-ttl": "-1"})
+    await node("PUT", path, {"stream-forked-from": "/v1/stream/x"})
+    await node("HEAD", path)
+    await node("POST", path, JSON, b"[2,3]")
+    await node("POST", path, {**JSON, **PRODUCER, "producer-seq": "1", "stream-seq": "a"}, b"4")
+    for extra in (
+        {"producer-seq": "1"},
+        {"producer-seq": "9"},
+        {"producer-epoch": "0"},
+        {"stream-seq": "a", "producer-seq": "2"},
+    ):
+        await node("POST", path, {**JSON, **PRODUCER, **extra}, b"5")
+    await node("POST", path, TEXT, b"5")
+    await node("POST", path, JSON, b"{")
+    await node("POST", path, JSON, b"[" + b"1," * 200 + b"1]")
+    page = await node("GET", f"{path}?offset=-1")
+    await node("GET", f"{path}?offset=-1", {"if-none-match": page.headers["etag"]})
+    head = await node("HEAD", path)
+    await node("HEAD", path, {"if-none-match": head.headers["etag"]})
+    await node("GET", f"{path}?offset=now")
+    await node("GET", f"{path}?offset=nonsense")
+    await node("GET", f"{path}?offset=00000000000000000ZZZZZZZZZ")
+    await node("GET", f"{path}?filter=x")
+    await node("GET", f"{path}?offset=-1&live=long-poll")
+    await node("GET", f"{path}?offset=now&live=long-poll&timeout=1ms")
+    await node.first_of(f"{path}?offset=-1&live=sse", b"upToDate")
+    await node("POST", path, {"stream-closed": "true"})
+    await node("POST", path, JSON, b"6")
+    await node("GET", f"{path}?offset=-1&live=sse")
+    await node("GET", f"{path}?offset={page.headers['stream-next-offset']}&live=long-poll")
+    await node("HEAD", path)
+    binary = path + "-bytes"
+    closed = {"stream-closed": "true", "stream-expires-at": "2200-01-01T00:00:00Z"}
+    await node("PUT", binary, closed, b"\x00")
+    await node("PUT", binary, closed)
+    for method in ("HEAD", "GET"):
+        tag = (await node(method, binary)).headers["etag"]
+        await node(method, binary, {"if-none-match": tag})
+    await node("GET", f"{binary}?offset=-1&live=sse")
+    await node("PUT", path + "-closing", JSON)
+    await node("POST", path + "-closing", {**JSON, **PRODUCER, "stream-closed": "true"}, b"1")
+    await node("DELETE", path)
+    for method in ("DELETE", "GET", "HEAD"):
+        await node(method, path)
+    await node("POST", path, JSON, b"1")
+    await node("PUT", path, JSON)
+    old = await node("GET", f"{path}?offset={page.headers['stream-next-offset']}")
+    assert old.status == 410
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, int], set[str]]:
+    async def scenario() -> Mapping[tuple[str, int], set[str]]:
+        async with in_process(tmp_path_factory.mktemp("node"), append_entries_max=100) as node:
+            watched = Watched(node)
+            await walk(watched)
+            return watched.seen
+
+    return asyncio.run(scenario())
+
+
+@pytest.fixture(scope="module")
+def described() -> Mapping[tuple[str, int], set[str]]:
+    api = json.loads(document(resources.HANDLERS))
+    return {
+        (operation["operationId"], int(status)): {name.lower() for name in answer.get("headers", ())}
+        for methods in api["paths"].values()
+        for operation in methods.values()
+        for status, answer in operation["responses"].items()
+    }
+
+
+Answers = Mapping[tuple[str, int], set[str]]
+
+
+def test_every_status_that_is_answered_is_described(seen: Answers, described: Answers) -> None:
+    assert set(seen) - set(described) == set()
+
+
+def test_every_success_that_is_described_is_answered(seen: Answers, described: Answers) -> None:
+    successes = {(name, status) for name, status in described if status < 400}
+    assert successes - set(seen) == set()
+
+
+def test_every_header_of_an_answer_is_described(seen: Answers, described: Answers) -> None:
+    unknown = {where: headers - described.get(where, set()) for where, headers in seen.items()}
+    assert {where: headers for where, headers in unknown.items() if headers} == {}
+
+
+def test_every_header_that_is_described_for_a_success_is_answered(seen: Answers, described: Answers) -> None:
+    missing = {where: headers - seen[where] for where, headers in described.items() if where[1] < 400}
+    assert {where: headers for where, headers in missing.items() if headers} == {}
+
+
+# --- failures of what is not hot --------------------------------------------------------------------------------------
+
+
+Scenario = Callable[[InProcess], Awaitable[None]]
+
+
+def run(folder: Path, scenario: Scenario, **settings: Any) -> None:
+    async def inside() -> None:
+        async with in_process(folder, **settings) as node:
+            await scenario(node)
+
+    asyncio.run(inside())
+
+
+def test_an_unexpected_fault_is_ours_to_tell_and_to_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: object) -> bytes:
+        raise ZeroDivisionError
+
+    async def scenario(node: InProcess) -> None:
+        answer = await node.request("GET", "/openapi.json", {"x-request-id": "look-for-me"})
+        assert answer.status == 500
+        assert json.loads(answer.body)["error"]["code"] == "internal"
+        assert answer.headers["x-request-id"] == "look-for-me"
+        assert b"ZeroDivision" not in answer.body
+
+    monkeypatch.setattr(docs_page, "document", broken)
+    run(tmp_path, scenario)
+    said = "".join(capsys.readouterr())
+    assert "look-for-me" in said
+    assert "ZeroDivisionError" in said
+
+
+def test_a_refusal_of_what_is_not_hot_has_a_request_id_and_is_told_in_the_metrics(tmp_path: Path) -> None:
+    async def scenario(node: InProcess) -> None:
+        answer = await node.request("GET", "/missing-bucket", {"x-request-id": "mine"})
+        assert (answer.status, answer.headers["x-request-id"]) == (404, "mine")
+        wrong = await node.request("POST", "/health")
+        assert (wrong.status, wrong.headers["allow"]) == (405, "GET")
+        node.context.ledger.refusals["test"] = Overloaded("as a test wants it")
+        assert (await node.request("PUT", "/some-bucket")).headers["retry-after"] == "1"
+        metrics = (await node.request("GET", "/metrics")).body.decode()
+        assert 'streams_refusals_total{code="overloaded"} 1.0' in metrics
+
+    run(tmp_path, scenario)
+
+
+def test_metrics_say_their_type_once(tmp_path: Path) -> None:
+    async def scenario(node: InProcess) -> None:
+        answer = await node.request("GET", "/metrics")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+    run(tmp_path, scenario)
+
+
+def route_of(method: str, path: str) -> Route:
+    return next(route for route in ROUTES if route.methods == method and fits(route.pattern, path))
+
+
+def fits(pattern: str, path: str) -> bool:
+    wanted, given = pattern.split("/"), path.split("/")
+    if pattern.endswith("{path}"):
+        return path.startswith(pattern.removesuffix("{path}"))
+    return len(wanted) == len(given) and all(
+        want in {have, "{bucket}", "{stream}"} for want, have in zip(wanted, given, strict=True)
+    )
