@@ -68,14 +68,13 @@ async def append(ledger: Ledger, state: StreamState, request: AppendRequest) -> 
 def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Appended:
     """The whole decision, on the loop, without waiting."""
     body = request.body
+    if body and request.content_type is None:
+        raise InvalidRequest("Content-Type", f"sent with a body; the stream is `{state.content_type}`")
+    if not (body or request.close):
+        raise InvalidRequest("the body of an append", "non-empty, unless Stream-Closed: true is sent")
     if state.closed:
         return _on_closed(state, request)
-    if body:
-        pieces = checked_pieces(ledger, state, request)
-    elif request.close:
-        pieces = []
-    else:
-        raise InvalidRequest("the body of an append", "non-empty, unless Stream-Closed: true is sent")
+    pieces = checked_pieces(ledger, state, request) if body else []
     producer = request.producer
     if producer is not None:
         last = state.producers.get(producer.id)
@@ -92,9 +91,7 @@ def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Append
 
 def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -> list[Piece]:
     """The body as the pieces of log rows, if its type and its content are the stream's."""
-    content_type = request.content_type
-    if content_type is None:
-        raise InvalidRequest("Content-Type", f"sent with a body; the stream is `{state.content_type}`")
+    content_type = request.content_type or ""
     if content_type != state.content_type and media(content_type) != state.media:
         raise ContentTypeMismatch(f"the stream is `{state.content_type}`, the body says `{content_type}`")
     return pieces_of(ledger, request.body, is_json=state.is_json)

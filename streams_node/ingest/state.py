@@ -176,7 +176,7 @@ class StreamState:
         ttl_s = self.ttl_s
         if ttl_s is None or self.dies_us is None:
             return None
-        self.touched_us = now_us
+        self.touched_us = max(self.touched_us, now_us)  # a clock that was set back must not shorten the window
         slack = window_slack_us(ttl_s)
         if self.dies_us - (now_us + ttl_s * SECOND_US) >= slack // 2:
             return None

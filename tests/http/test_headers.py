@@ -29,7 +29,7 @@ ACCEPTED = {
 
 
 def expect(reply: Reply, status: int, **headers: str) -> None:
-    """Status and headers, names with `_` for `-`. The security lines are always there; CORS lines have their own tests."""
+    """Status and headers, names with `_` for `-`. The security lines are always there, CORS has its own tests."""
     assert reply.status == status, reply
     assert reply.without(CORS) == SECURITY | {name.replace("_", "-"): value for name, value in headers.items()}
 

@@ -54,7 +54,7 @@ async def ask(
     *,
     host: bool = True,
 ) -> Reply:
-    """One request. A body in parts arrives in parts and without a length; an event stream is left after its first part."""
+    """One request. A body in parts comes without a length; an event stream is left after its first part."""
     lines = lines_of(headers)
     parts = [body] if isinstance(body, bytes) else list(body)
     if isinstance(body, bytes) and body and not any(name == b"content-length" for name, _ in lines):
