@@ -65,6 +65,11 @@ class Edge:
             scope.pop(CYCLE, None)  # the two refer to each other; left alone they would be the garbage collector's work
         self._context.metrics.count_response(kind, status)
 
+    def direct(self, raw_path: bytes) -> bool:
+        """Whether an append to this path may run without a task: it goes to a stream whose path is known."""
+        target = self._targets.get(raw_path)
+        return target is not None and target.sub is None
+
     def _target(self, raw_path: bytes) -> Target | None:
         """The stream a path names; None when the path is not a stream's."""
         if raw_path.startswith(V1):
