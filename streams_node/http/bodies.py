@@ -6,7 +6,6 @@ from streams_node.config import Settings
 from streams_node.errors import InvalidRequest, Overloaded, RequestTimedOut, TooLarge
 from streams_node.http.asgi import CYCLE, Message, Receive, Scope
 
-
 _DIGITS_MAX = 18  # of a length; Python refuses to read numbers of thousands of digits
 
 

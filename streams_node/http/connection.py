@@ -88,8 +88,8 @@ class Cycle(RequestResponseCycle):
 class Driver:
     """Runs a request without a task: at once up to where it waits, and on from there when that is done.
 
-    A whole small append decides within the read that brought it and waits for one future, its batch. A task for it costs
-    as much as the decision (measured: 12 % fewer appends a second). Handlers that run so may not use what needs a task,
+    A whole small append decides within the read that brought it and waits for one future, its batch. A task for it
+    costs as much as the decision (12 % fewer appends a second). Handlers that run so may not use what needs a task,
     such as `asyncio.timeout`.
     """
 

@@ -1,8 +1,8 @@
 """The event stream of one reader, and the short way for the many readers that stand at a stream's end.
 
-A follower that has caught up does not run for every append: the hub hands it the new entries, which are written to its
-connection as they are, encoded once for all followers at that place. Its task wakes only to beat, to end, or when it has
-fallen behind: because its client is slower than the stream, or the hot tail does not reach back to it.
+A follower that has caught up does not run for every append. The hub hands it the new entries, which are written to its
+connection as they are, encoded once for all followers at that place. Its task wakes only to beat, to end, or when it is
+behind: because its client is slower than the stream, or the hot tail does not reach back to it.
 """
 
 import asyncio
