@@ -80,7 +80,7 @@ def write_headers(found: dict[bytes, bytes], settings: Settings) -> WriteHeaders
     """The checked values; most appends send a content type and nothing else."""
     content_type = found.get(b"content-type")
     if _SPECIAL.isdisjoint(found):
-        return WriteHeaders(_content_type(content_type, settings.content_type_bytes_max))
+        return _plain(content_type, settings.content_type_bytes_max)
     hint = found.get(b"stream-timestamp")
     key = _text(found, b"stream-key", settings.routing_key_bytes_max)
     stream_seq = _text(found, b"stream-seq", settings.stream_seq_bytes_max)
@@ -129,6 +129,12 @@ def lifetime(found: dict[bytes, bytes]) -> tuple[int | None, int | None]:
             )
         return seconds, None
     return None, None if end is None else timestamp("Stream-Expires-At", end)
+
+
+@lru_cache(maxsize=256)
+def _plain(content_type: bytes | None, bytes_max: int) -> WriteHeaders:
+    """Most appends send a content type and nothing else, and most send the same one."""
+    return WriteHeaders(_content_type(content_type, bytes_max))
 
 
 @lru_cache(maxsize=256)

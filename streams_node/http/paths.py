@@ -118,7 +118,7 @@ def _text(segment: bytes) -> str:
 
 def _split(segments: list[str]) -> tuple[list[str], str | None, str | None]:
     """The stream's own segments, the sub-resource, and its argument."""
-    *more, last = segments
+    more, last = segments[:-1], segments[-1] if segments else ""
     if segments[:-3] and tuple(segments[-3:]) in SUBS_OF_THREE:
         return segments[:-3], "/".join(segments[-3:]), None
     if segments[:-2] and tuple(segments[-2:]) in SUBS_OF_TWO:

@@ -145,6 +145,9 @@ async def readyz(request: Req) -> Response[Readiness]:
     """Whether reads and writes are taken; the reasons when they are not."""
     context = context_of(request)
     reasons = [f"{code}: {failure.message}" for code, failure in context.ledger.refusals.items()]
+    waited_s = context.ledger.committer.oldest_s
+    if waited_s * 1000 > context.settings.append_wait_ms_max:
+        reasons.append(f"writer_stuck: the disk has not answered a commit for {waited_s:.1f} s")
     return Response(Readiness(not reasons, reasons), status_code=503 if reasons else 200)
 
 

@@ -128,6 +128,12 @@ class Committer:
         self._flush_through = self.decided_through
         _ = self.added(0, 0)
 
+    @property
+    def oldest_s(self) -> float:
+        """How long the oldest batch has been waiting for the disk."""
+        oldest = self._current or (self._full[0] if self._full else None)
+        return 0.0 if oldest is None else time.perf_counter() - oldest.opened
+
     async def settled(self) -> None:
         """Wait until nothing is queued or being written."""
         while self._running is not None:
