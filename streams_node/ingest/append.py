@@ -54,6 +54,7 @@ class Appended(NamedTuple):
 
 async def append(ledger: Ledger, state: StreamState, request: AppendRequest) -> Appended:
     """Decide, and wait for what the decision rests on. The caller then waits for the batch, if there is one."""
+    ledger.trust()
     try:
         decided = decide(ledger, state, request)
     except StreamsError:

@@ -37,9 +37,11 @@ class Created(NamedTuple):
 async def create(ledger: Ledger, name: Name, request: CreateRequest) -> Created:
     """Create or confirm. Everything about the body is checked before anything exists."""
     while True:
+        ledger.trust()
         state = await ledger.state(name)
         if not isinstance(state, Absent):
             await ledger.settle(state)
+            ledger.trust()
             if state.gone:
                 continue
             return _confirm(ledger, state, request)

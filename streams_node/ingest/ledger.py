@@ -70,7 +70,7 @@ class Ledger:
             await self.settle(state)
             return await self.state(name) if self.states.peek(name) is not state else Absent(state.epoch)
         if (state.ttl_s is not None or state.expires_us is not None) and state.ended(self.now_us()):
-            return Absent(self.delete(state))
+            return Absent(state.epoch if self.broken else self.delete(state))
         return state
 
     async def readable(self, name: Name) -> StreamState:
@@ -95,10 +95,20 @@ class Ledger:
         while not state.settled and state.batch is not None:
             await state.batch.settling
 
+    def trust(self) -> None:
+        """Refuse while memory holds decisions of a failed batch: what they say is not stored must not be confirmed."""
+        if self.broken:
+            raise self.refusals["commit_failed"]
+
     def touch(self, state: StreamState) -> None:
-        """A read or a write restarts a sliding window; stored at most once every tenth of it."""
+        """A read or a write restarts a sliding window; stored at most once every tenth of it.
+
+        Also while writes are refused: a low disk has room for it, and a restart must not shorten what a reader saw.
+        """
+        if self.broken or state.gone:  # the name of a stream that is gone may have a new life
+            return
         dies_us = state.touch(self.now_us())
-        if dies_us is not None and not self.refusals:
+        if dies_us is not None:
             self.committer.open.writes.statements.append(
                 (_STREAMS.postpone_end, (dies_us, state.bucket_id, state.name.stream))
             )
