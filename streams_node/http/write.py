@@ -27,11 +27,13 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
         state = await ledger.living(target.name)
     request = AppendRequest(body, *said)
+    before = state.next_seq  # `append` decides before it waits for anything
     appended = await append(ledger, state, request)
     if appended.batch is not None:
         await appended.batch.settling
         metrics = context.metrics
         metrics.appends += 1
+        metrics.appended_entries += appended.next_seq - before
         metrics.append_bytes += len(body)
     headers: RawHeaders = [(b"stream-next-offset", state.token(appended.next_seq).encode())]
     if appended.closed:

@@ -24,6 +24,6 @@ def register(metrics: Metrics, context: Context, connections: Connections) -> No
     gauge("streams_state_cache_bytes", lambda: states.bytes, "bytes of stream states in memory")
     counter("streams_state_cache_hits", lambda: states.hits, "states found in memory")
     counter("streams_state_cache_misses", lambda: states.misses, "states loaded from the database")
-    counter("streams_commit_failed", lambda: ledger.failures, "commits that failed")
+    counter("streams_commit_failures", lambda: ledger.failures, "commits that failed, with outcomes unknown to clients")
     for mode in live.readers:
         gauge("streams_live_waiters", partial(live.readers.__getitem__, mode), "live readers", labels={"mode": mode})

@@ -100,7 +100,6 @@ class Metrics(Collector):
         self.append_bytes = 0
         self.appended_entries = 0
         self.read_bytes = 0
-        self.commit_failures = 0
         self.append_wait_seconds = FastHistogram(SECONDS_BOUNDS)
         self.commit_seconds = FastHistogram(SECONDS_BOUNDS)
         self.commit_rows = FastHistogram(ROWS_BOUNDS)
@@ -207,11 +206,6 @@ class Metrics(Collector):
             "Requests refused, by error code.",
             [((code,), count) for code, count in list(self._refusals.items())],
             labels=("code",),
-        )
-        yield _counter(
-            "streams_commit_failures",
-            "Commits that failed; the outcome of their appends is unknown to the clients.",
-            [((), self.commit_failures)],
         )
 
     def _histograms(self) -> Iterator[Metric]:

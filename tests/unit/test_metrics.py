@@ -46,7 +46,6 @@ def test_counted_numbers_are_scraped_exactly(metrics: Metrics) -> None:
     metrics.append_bytes += 2**53 - 1
     metrics.appended_entries += 5
     metrics.read_bytes += 7
-    metrics.commit_failures += 1
     metrics.count_read("sse")
     metrics.count_response("public", 200)
     metrics.count_response("public", 200)
@@ -57,7 +56,6 @@ def test_counted_numbers_are_scraped_exactly(metrics: Metrics) -> None:
     assert value(samples, "streams_append_bytes_total") == 2**53 - 1
     assert value(samples, "streams_appended_entries_total") == 5
     assert value(samples, "streams_read_bytes_total") == 7
-    assert value(samples, "streams_commit_failures_total") == 1
     assert value(samples, "streams_reads_total", mode="sse") == 1
     assert value(samples, "streams_responses_total", **{"class": "public", "status": "200"}) == 2
     assert value(samples, "streams_responses_total", **{"class": "operator", "status": "404"}) == 1

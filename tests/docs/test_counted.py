@@ -1,0 +1,56 @@
+"""What the manual says is counted is counted: every counter moves when the thing happens."""
+
+import asyncio
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from streams_node.ingest import batches
+from streams_node.observe.gauges import register
+from streams_node.observe.metrics import READ_MODES
+from streams_node.testing.inprocess import InProcess, in_process
+
+JSON = {"content-type": "application/json"}
+PATH = "/v1/stream/s"
+
+
+def test_every_counter_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    async def scenario() -> tuple[dict[str, float], dict[str, float]]:
+        async with in_process(tmp_path, producers_per_stream_max=1) as node:
+            register(node.context.metrics, node.context, node.context.connections)
+            node.context.metrics.gauge("streams_broken", lambda: 1 / 0, "a reading that fails")
+            before = await counters(node)
+            await node.request("PUT", PATH, JSON)
+            await node.request("POST", PATH, JSON, b"[1,2,3]")
+            for producer in ("p", "q"):
+                headers = {**JSON, "producer-id": producer, "producer-epoch": "0", "producer-seq": "0"}
+                await node.request("POST", PATH, headers, b"4")
+            for query in ("?offset=-1", "?offset=-1&live=long-poll"):
+                await node.request("GET", PATH + query)
+            await node.request("HEAD", PATH)
+            with monkeypatch.context() as patched:
+                patched.setattr(batches, "commit", broken)
+                assert (await node.request("POST", PATH, JSON, b"5")).status == 503
+            running = node.start("GET", PATH + "?offset=-1&live=sse")
+            await running.until(b"upToDate")
+            await running.hang_up()
+            return before, await counters(node)
+
+    before, after = asyncio.run(scenario())
+    moved = {name.partition("{")[0] for name, number in after.items() if number > before.get(name, 0.0)}
+    known = {name.partition("{")[0] for name in after}
+    assert known - moved == set()
+    assert after["streams_appends_total"] == 2
+    assert after["streams_appended_entries_total"] == 4
+    assert all(after[f'streams_reads_total{{mode="{mode}"}}'] for mode in READ_MODES)
+
+
+async def counters(node: InProcess) -> dict[str, float]:
+    text = (await node.request("GET", "/metrics")).body.decode()
+    found = re.findall(r"^(streams_\w+_total(?:{[^}]*})?) (\S+)$", text, re.MULTILINE)
+    return {name: float(number) for name, number in found}
