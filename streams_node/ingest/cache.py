@@ -52,8 +52,9 @@ class StateCache:
         self._states: OrderedDict[Name, StreamState] = OrderedDict()
         self._bytes_max = bytes_max
         self._load = load
-        self._waiting: dict[Name, asyncio.Future[Found]] = {}
-        self._wanted: list[Name] = []
+        self._waiting: dict[Name, asyncio.Future[Found]] = {}  # loads that may still be joined
+        self._wanted: list[tuple[Name, asyncio.Future[Found]]] = []  # loads that have not begun
+        self._forgotten = 0  # how often something left that a load under way may have read in an older form
         self._loads: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self.bytes = 0
@@ -87,25 +88,29 @@ class StateCache:
     def drop(self, state: StreamState) -> None:
         """Forget a state, unless its name has a new life already."""
         if self._states.get(state.name) is state:
-            del self._states[state.name]
-            self.bytes -= state.size
+            self._leave(state)
 
     def clear(self) -> list[StreamState]:
         """Forget everything; returns what was there."""
         states = list(self._states.values())
         self._states.clear()
+        self._waiting.clear()
+        self._forgotten += 1
         self.bytes = 0
         return states
 
     async def get(self, name: Name) -> StreamState | Absent:
         """The state of a name, loaded if need be. Nothing about an absent name is kept."""
         state = self.peek(name)
-        if state is not None:
-            return state
-        found = await self._found(name)
-        state = self._states.get(name)  # somebody may have loaded or created it meanwhile
-        if state is not None:
-            return state
+        while state is None:
+            forgotten = self._forgotten
+            found = await self._found(name)
+            state = self._states.get(name)  # somebody may have loaded or created it meanwhile
+            if state is None and forgotten == self._forgotten:
+                return self._loaded(name, found)
+        return state
+
+    def _loaded(self, name: Name, found: Found) -> StreamState | Absent:
         if found.config is None or found.head is None or found.bucket is None:
             return Absent(found.dead_epoch)
         state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs)
@@ -117,28 +122,41 @@ class StateCache:
         if waiting is None:
             self.misses += 1
             waiting = self._waiting[name] = Shared(loop=self._loop)
-            self._wanted.append(name)
+            self._wanted.append((name, waiting))
             if len(self._wanted) == 1:
                 self._loop.call_soon(self._start_load)
         return await waiting
 
     def _start_load(self) -> None:
-        names, self._wanted = self._wanted, []
-        task = self._loop.create_task(self._load_all(names), name="load-states")
+        wanted, self._wanted = self._wanted, []
+        task = self._loop.create_task(self._load_all(wanted), name="load-states")
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
 
-    async def _load_all(self, names: list[Name]) -> None:
+    async def _load_all(self, wanted: list[tuple[Name, asyncio.Future[Found]]]) -> None:
         try:
-            results = await self._load(names)
+            results = await self._load([name for name, _ in wanted])
         except Exception as problem:  # noqa: BLE001 - handed to everybody who waits for it
-            for name in names:
-                waiting = self._waiting.pop(name)
+            for name, waiting in wanted:
+                self._close(name, waiting)
                 waiting.set_exception(problem)
                 waiting.exception()
             return
-        for name, found in zip(names, results, strict=True):
-            self._waiting.pop(name).set_result(found)
+        for (name, waiting), found in zip(wanted, results, strict=True):
+            self._close(name, waiting)
+            waiting.set_result(found)
+
+    def _close(self, name: Name, waiting: asyncio.Future[Found]) -> None:
+        """Nobody joins this load any more."""
+        if self._waiting.get(name) is waiting:
+            del self._waiting[name]
+
+    def _leave(self, state: StreamState) -> None:
+        """Take a state out. A load of its name that is under way may have read what was before it: it is made again."""
+        del self._states[state.name]
+        self.bytes -= state.size
+        if self._waiting.pop(state.name, None) is not None:
+            self._forgotten += 1
 
     def _evict(self) -> None:
         for _ in range(_PASSES):
@@ -148,8 +166,7 @@ class StateCache:
             if state.pinned():
                 self._states.move_to_end(name)
             else:
-                del self._states[name]
-                self.bytes -= state.size
+                self._leave(state)
 
 
 class BucketCache:
@@ -159,6 +176,7 @@ class BucketCache:
         self._load = load
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._newest = newest
+        self._cleared = 0
         self.moving: dict[int, Batch] = {}
 
     def peek(self, name: str) -> Bucket | None:
@@ -171,8 +189,9 @@ class BucketCache:
             if bucket is not None:
                 self._buckets.move_to_end(name)
                 return bucket
+            cleared = self._cleared
             found = await self._load(name)
-            if name in self._buckets:
+            if name in self._buckets or cleared != self._cleared:
                 continue
             if found is None:
                 return None
@@ -189,6 +208,7 @@ class BucketCache:
     def clear(self, newest: int) -> None:
         self._buckets.clear()
         self.moving.clear()
+        self._cleared += 1
         self._newest = newest
 
     def _put(self, bucket: Bucket) -> Bucket:
