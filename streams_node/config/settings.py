@@ -208,9 +208,9 @@ class Settings(BaseSettings):
         description="An append is split into rows of this size, so that a page can be read without its neighbours.",
     )
     heads_flush_rows: Annotated[Count, Unit("rows")] = Field(
-        default=20_000,
+        default=50_000,
         ge=1,
-        description="Changed stream heads that are written together; fewer means more writing per append.",
+        description="Log rows after which changed heads are written; fewer means more writing, more a longer start.",
     )
     heads_flush_ms: Milliseconds = Field(
         default=1000,

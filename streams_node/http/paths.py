@@ -94,17 +94,21 @@ def check_creatable(target: Target) -> None:
 
 
 def _segments(raw: bytes) -> list[str]:
-    if b"%2f" in raw.lower():
-        raise InvalidRequest("a path", "without encoded slashes", raw.decode("ascii", "replace"))
-    if _BAD_ESCAPE.search(raw):
-        raise InvalidRequest("percent encoding", "`%` and two hexadecimal digits", raw.decode("ascii", "replace"))
-    segments = [_text(segment) for segment in raw.split(b"/")]
+    segments = _decoded(raw) if b"%" in raw or not raw.isascii() else raw.decode("ascii").split("/")
     for segment in segments:
         if not segment:
             raise InvalidRequest("a path segment", "non-empty")
         if ".." in segment or segment == "." or "\0" in segment or "/" in segment:
             raise InvalidRequest("a path segment", "without `..`, `.` alone, or NUL", segment)
     return segments
+
+
+def _decoded(raw: bytes) -> list[str]:
+    if b"%2f" in raw.lower():
+        raise InvalidRequest("a path", "without encoded slashes", raw.decode("ascii", "replace"))
+    if _BAD_ESCAPE.search(raw):
+        raise InvalidRequest("percent encoding", "`%` and two hexadecimal digits", raw.decode("ascii", "replace"))
+    return [_text(segment) for segment in raw.split(b"/")]
 
 
 def _text(segment: bytes) -> str:

