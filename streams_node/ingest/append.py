@@ -160,7 +160,9 @@ def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces:
         accepted = state.producers[producer.id] = Producer(producer.epoch, producer.seq, state.next_seq)
         if state.dirty_producers is None:
             state.dirty_producers = set()
-        state.dirty_producers.add(producer.id)
+        if producer.id not in state.dirty_producers:
+            state.dirty_producers.add(producer.id)
+            ledger.states.weigh(state)
     if request.stream_seq is not None:
         state.stream_seq = request.stream_seq
     if request.close:

@@ -12,6 +12,7 @@ from streams_node.errors import AppendTimedOut, OutcomeUnknown, Overloaded, Stre
 from streams_node.ingest.cache import Shared
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
+from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.batch import Writes, commit
 from streams_node.wal.connection import Connection
 from streams_node.wal.tails import LogEnd
@@ -201,14 +202,16 @@ class Committer:
         self._current = batch
         try:
             await self._writer.run(commit, batch.writes)
-        except Exception as problem:  # noqa: BLE001 - whatever SQLite raised, nobody may be told that it is stored
+            self._on_committed(batch)
+        except Exception as problem:  # noqa: BLE001 - whatever was raised, nobody may be told that it is stored
             self._on_failed(self._refuse(batch, problem))
             return
         batch.settled = True
         self._forget(batch)
-        self._on_committed(batch)
         if not batch.settling.done():
             batch.settling.set_result(None)
+        if batch.headed and self._flushing:
+            crash_point("heads.between")
         self._observe(batch, began, time.perf_counter())
 
     def _forget(self, batch: Batch) -> None:

@@ -79,9 +79,18 @@ class StateCache:
     def put(self, state: StreamState) -> None:
         old = self._states.pop(state.name, None)
         if old is not None:
-            self.bytes -= old.size
+            self.bytes -= old.charged
         self._states[state.name] = state
-        self.bytes += state.size
+        state.charged = 0
+        self.weigh(state)
+
+    def weigh(self, state: StreamState) -> None:
+        """Charge a state for what it holds now; its producers may have become more."""
+        if self._states.get(state.name) is not state:
+            return
+        size = state.size
+        self.bytes += size - state.charged
+        state.charged = size
         if self.bytes > self._bytes_max:
             self._evict()
 
@@ -154,7 +163,7 @@ class StateCache:
     def _leave(self, state: StreamState) -> None:
         """Take a state out. A load of its name that is under way may have read what was before it: it is made again."""
         del self._states[state.name]
-        self.bytes -= state.size
+        self.bytes -= state.charged
         if self._waiting.pop(state.name, None) is not None:
             self._forgotten += 1
 

@@ -29,6 +29,7 @@ class StreamState:
         "anchors",
         "batch",
         "bucket_id",
+        "charged",
         "closed",
         "closed_by",
         "content_type",
@@ -107,6 +108,7 @@ class StreamState:
         self.dirty = False
         self.dirty_producers: set[str] | None = None
         self.gone = False
+        self.charged = 0  # bytes that the cache counts for it
         self.hub: Hub | None = None
 
     @property
