@@ -10,6 +10,7 @@ import re
 import secrets
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal, TextIO, cast
 
 import structlog
@@ -35,7 +36,7 @@ _HANDLER_NAME = "streams-node"
 
 def configure(log_format: LogFormat, level: LogLevel, stream: TextIO | None = None) -> None:
     """Set up all logging of the process; calling it again replaces the earlier set-up."""
-    target = sys.stderr if stream is None else stream
+    target = cast("TextIO", _Lossy(sys.stderr if stream is None else stream))
     renderer = _renderer(log_format, target)
     structlog.configure(
         processors=[*_shared(log_format), *renderer],
@@ -69,6 +70,28 @@ def request_id(client_value: str | bytes | None, fresh: Callable[[], str] = fres
         return fresh()
     text = client_value.decode("latin-1") if isinstance(client_value, bytes) else client_value
     return text if _CLIENT_REQUEST_ID.fullmatch(text) else fresh()
+
+
+class _Lossy:
+    """Drops a line that cannot be written: a full disk or a closed pipe must not fail what the line tells of.
+
+    The first line that was lost this way told of a failed commit, and took the handling of it along.
+    """
+
+    def __init__(self, target: TextIO) -> None:
+        self._target = target
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):  # a closed file is a ValueError
+            self._target.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._target.flush()
+
+    def isatty(self) -> bool:
+        return self._target.isatty()
 
 
 # --- the way of a line ----------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ def _commit_mixed(db: sqlite3.Connection, writes: Writes) -> None:
         crash_point("commit.inside")
         write_many(db, STREAMS.write_producers, writes.producers)
         write_many(db, STREAMS.write_heads, writes.heads)
+        if writes.heads:
+            crash_point("commit.heads")
         if writes.heads_through is not None:
             db.execute(STREAMS.set_heads_through, (writes.heads_through,))
         db.execute("COMMIT")

@@ -43,7 +43,9 @@ async def run(
 
 def truncate(db: sqlite3.Connection) -> None:
     """At a clean end: everything into the database, and an empty -wal file."""
+    crash_point("close.before")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    crash_point("close.after")
 
 
 _FRAME_BYTES = 4096 + 24

@@ -8,6 +8,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import sql
 from streams_node.errors import DataFolderError, Overloaded
+from streams_node.testing.crashpoints import crash_point
 from streams_node.wal import checkpoint, listing
 from streams_node.wal.batch import rollback
 from streams_node.wal.connection import Connection, open_reader, open_writer
@@ -139,7 +140,10 @@ class Database:
 
 def _recover(db: sqlite3.Connection) -> Marks:
     rollback(db)
-    return _marks(db)
+    crash_point("recover.before")
+    marks = _marks(db)
+    crash_point("recover.after")
+    return marks
 
 
 def _marks(db: sqlite3.Connection) -> Marks:

@@ -20,12 +20,14 @@ def free_some(db: sqlite3.Connection, rows_max: int) -> int:
             freed += _free_chain(db, stream, last_row, rows_max - freed)
             if freed >= rows_max:
                 break
-        crash_point("graves.inside")
+        if freed:
+            crash_point("graves.inside")
         db.execute("COMMIT")
     except BaseException:
         rollback(db)
         raise
     if freed:
+        crash_point("graves.after")
         db.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
     return freed
 

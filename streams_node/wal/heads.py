@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import sql
 from streams_node.protocol.anchors import moved
+from streams_node.testing.crashpoints import crash_point
 
 CLOSES = 2
 CONTINUES = 4
@@ -121,6 +122,7 @@ def _write(
         rows = [HeadRow._make(head[name] for name in HeadRow._fields) for head in heads.values()]
         write_many(db, _STREAMS.write_heads, rows)
         db.execute(_STREAMS.set_heads_through, (last_row,))
+        crash_point("replay.inside")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")

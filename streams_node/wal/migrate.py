@@ -4,6 +4,7 @@ import sqlite3
 
 import sql
 from streams_node.errors import DataFolderError
+from streams_node.testing.crashpoints import crash_point
 
 
 def migrate(db: sqlite3.Connection) -> int:
@@ -16,5 +17,7 @@ def migrate(db: sqlite3.Connection) -> int:
         )
     for step in sql.migrations():
         if step.number > at:
-            db.executescript(f"BEGIN IMMEDIATE;\n{step.script}\nPRAGMA user_version = {step.number};\nCOMMIT;")
+            db.executescript(f"BEGIN IMMEDIATE;\n{step.script}\nPRAGMA user_version = {step.number};")
+            crash_point("migrate.inside")
+            db.execute("COMMIT")
     return newest

@@ -1,13 +1,19 @@
 """A commit that fails: nobody is told that it is stored, memory follows the disk, and the node goes on."""
 
 import asyncio
+import errno
+import io
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+import structlog
+from typing_extensions import override
 
+from streams_node.observe import logs
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from tests.crash.faults import Fault, Faults, healthy, queued
 from tests.crash.model import place
@@ -271,3 +277,49 @@ def test_many_failures_in_a_row_skip_no_offset(tmp_path: Path, faults: Faults) -
         assert place((await node.request("HEAD", A)).headers["stream-next-offset"]).seq == 40
 
     run(tmp_path, scenario, heads_flush_rows=3)
+
+
+def test_a_mistake_after_the_commit_is_handled_like_a_failed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is on disk and memory was not told: going on from there would leave a gap in the log."""
+
+    async def scenario(node: InProcess) -> None:
+        def fails(_: object) -> None:
+            monkeypatch.undo()
+            raise RuntimeError("a mistake in telling the readers")
+
+        monkeypatch.setattr(node.context.ledger, "_published", fails)
+        assert code(await append(node, A, "one\n")) == UNKNOWN
+        await healthy(node)
+        assert (await append(node, A, "two\n")).status == 204
+        assert await text_of(node, A) == "one\ntwo\n"
+
+    run(tmp_path, scenario)
+
+
+class FullDisk(io.StringIO):
+    @override
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_a_log_that_cannot_be_written_breaks_nothing(
+    tmp_path: Path, faults: Faults, form: Literal["console", "json"]
+) -> None:
+    """The log often lies on the disk that is full."""
+
+    async def scenario(node: InProcess) -> None:
+        faults.plan = [Fault.NOTHING_STORED]
+        assert code(await append(node, A, "one\n")) == UNKNOWN
+        await healthy(node)
+        assert (await append(node, A, "two\n")).status == 204
+
+    logs.configure(form, "debug", FullDisk())
+    try:
+        run(tmp_path, scenario)
+    finally:
+        structlog.reset_defaults()
+        root = logging.getLogger()
+        root.handlers = [each for each in root.handlers if each.get_name() != logs._HANDLER_NAME]
