@@ -92,7 +92,7 @@ class StateCache:
         self.bytes += size - state.charged
         state.charged = size
         if self.bytes > self._bytes_max:
-            self._evict()
+            self._evict(keep=state)
 
     def drop(self, state: StreamState) -> None:
         """Forget a state, unless its name has a new life already."""
@@ -167,12 +167,14 @@ class StateCache:
         if self._waiting.pop(state.name, None) is not None:
             self._forgotten += 1
 
-    def _evict(self) -> None:
+    def _evict(self, *, keep: StreamState) -> None:
+        """Make room, but never with the state that has just come: others may wait for the same load, and there must be
+        one state a stream, or two requests would decide on the same sequence numbers."""
         for _ in range(_PASSES):
             if self.bytes <= self._bytes_max or not self._states:
                 return
             name, state = next(iter(self._states.items()))
-            if state.pinned():
+            if state is keep or state.pinned():
                 self._states.move_to_end(name)
             else:
                 self._leave(state)

@@ -211,8 +211,11 @@ def test_a_create_applies_producer_and_sequence_with_its_body(with_node: WithNod
     with_node(test)
 
 
-@pytest.mark.parametrize("path", ["/v1/stream/a/snapshot", "/v1/stream/a/pk/k", "/v1/stream/a/_search", "/shop/a/touch/wait",
-                                  "/shop/streams", "/v1/stream/__mine__", "/v1/stream/metrics/a"])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/stream/a/snapshot", "/v1/stream/a/pk/k", "/v1/stream/a/_search", "/shop/a/touch/wait", "/shop/streams",
+     "/v1/stream/__mine__", "/v1/stream/metrics/a"],
+)  # fmt: skip
 def test_a_path_of_the_node_can_not_be_created(with_node: WithNode, path: str) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
         await ask(node, "PUT", "/shop")

@@ -1,0 +1,73 @@
+"""One state a stream, however small the cache: requests that come together decide one after the other."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from streams_node.protocol.offsets import encode
+from streams_node.testing.clock import FakeClock
+from streams_node.testing.inprocess import InProcess
+from tests.http.wire import ask
+
+WithNode = Callable[..., None]
+TEXT = {"content-type": "text/plain"}
+
+
+async def fill_with_pinned_states(node: InProcess) -> None:
+    """Five streams with so many producers that they are above the smallest cache, and changed, so that they stay."""
+    for at in range(5):
+        await ask(node, "PUT", f"/v1/stream/full-{at}", TEXT)
+        for start in range(0, 1024, 128):
+            await asyncio.gather(*(
+                ask(node, "POST", f"/v1/stream/full-{at}",
+                    TEXT | {"producer-id": f"p{number}", "producer-epoch": "0", "producer-seq": "0"}, b"x")
+                for number in range(start, start + 128)
+            ))  # fmt: skip
+    assert node.context.ledger.states.bytes > 1 << 20
+    assert all(state.pinned() for state in node.context.ledger.states)
+
+
+def test_appends_that_wait_for_one_load_share_one_state(with_node: WithNode) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await ask(node, "PUT", "/v1/stream/a", TEXT)
+        states = node.context.ledger.states
+        await node.context.ledger.committer.settled()
+        await fill_with_pinned_states(node)
+        for state in [state for state in states if state.name.stream == "a"]:
+            states.drop(state)
+        replies = await asyncio.gather(*(ask(node, "POST", "/v1/stream/a", TEXT, b"%d," % at) for at in range(8)))
+        assert sorted(reply.headers["stream-next-offset"] for reply in replies) == [encode(0, at) for at in range(1, 9)]
+        assert sorted((await ask(node, "GET", "/v1/stream/a")).body) == sorted(b"0,1,2,3,4,5,6,7,")
+
+    with_node(test, state_cache_bytes_max=1 << 20, heads_flush_rows=10**6)
+
+
+@pytest.mark.parametrize("live", ["sse", "long-poll"])
+def test_a_reader_that_comes_with_a_writer_is_woken_by_it(with_node: WithNode, live: str) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await ask(node, "PUT", "/v1/stream/a", TEXT)
+        states = node.context.ledger.states
+        states._bytes_max = 0
+        for state in list(states):
+            states.drop(state)
+        reader = node.start("GET", f"/v1/stream/a?offset=now&live={live}")
+        others = [ask(node, "GET", f"/v1/stream/a?x={at}") for at in range(3)]
+        await asyncio.gather(*others, ask(node, "POST", "/v1/stream/a", TEXT, b"first"))
+        await ask(node, "POST", "/v1/stream/a", TEXT, b"second")
+        await reader.until(b"second" if live == "sse" else b"first")
+        await reader.hang_up()
+
+    with_node(test)
+
+
+def test_a_node_that_keeps_no_state_says_the_same(with_node: WithNode) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        node.context.ledger.states._bytes_max = 0
+        for at in range(20):
+            await ask(node, "PUT", f"/v1/stream/{at % 4}", TEXT)
+            reply = await ask(node, "POST", f"/v1/stream/{at % 4}", TEXT, b"x")
+            assert reply.headers["stream-next-offset"] == encode(0, at // 4 + 1)
+        assert len(node.context.ledger.states) <= 4
+
+    with_node(test, heads_flush_rows=1)
