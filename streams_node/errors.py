@@ -16,6 +16,13 @@ StreamsError
 ├── TimedOut                  the request, or the wait for an append's commit
 ├── Overloaded                a queue or a backlog is full; comes back by itself
 ├── NotImplementedYet         described, and not built yet
+├── StoreError                the object store did not do what was asked
+│   ├── ObjectMissing         no object has this key
+│   ├── PreconditionFailed    somebody else's object is there, and stays
+│   ├── StoreUnavailable      slow, busy, away or full; comes back by itself
+│   ├── StoreRefused          credentials, rights, address: an operator has to act
+│   ├── StoreCorrupt          other bytes than were stored
+│   └── StoreUnsuitable       lacks something that the node cannot do without
 └── Unavailable               shutting down, disk low, waiters full, or a commit failed
 """
 
@@ -181,6 +188,57 @@ class NotImplementedYet(StreamsError):
     """Described by the protocols this node speaks, and not built yet."""
 
     code = "not_implemented"
+
+
+class StoreError(StreamsError):
+    """What `objects/` raises. `retryable`: the same request may succeed in a moment."""
+
+    code = "object_store"
+    retryable: ClassVar[bool] = False
+
+
+class ObjectMissing(StoreError):
+    code = "object_missing"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the object store has no object `{key}`", key=key)
+
+
+class PreconditionFailed(StoreError):
+    code = "object_precondition_failed"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object `{key}` is somebody else's by now; it was left as it is", key=key)
+
+
+class StoreUnavailable(StoreError):
+    """`outcome_unknown`: a write may have been carried out, now or even later, although its answer is an error."""
+
+    code = "object_store_unavailable"
+    retryable = True
+
+    def __init__(self, message: str, *, outcome_unknown: bool = False, retry_after_ms: int | None = None) -> None:
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+        self.retry_after_ms = retry_after_ms
+
+
+class StoreRefused(StoreError):
+    code = "object_store_refused"
+
+
+class StoreCorrupt(StoreError):
+    """Retryable, as damage on the way is cured by asking again; what stays is damage in the store."""
+
+    code = "object_corrupt"
+    retryable = True
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(f"object `{key}` is damaged: {problem}", key=key)
+
+
+class StoreUnsuitable(StoreError):
+    code = "object_store_unsuitable"
 
 
 class DataFolderError(StreamsError):
