@@ -6,6 +6,7 @@ import ctypes
 import gc
 import random
 import signal
+import socket
 import ssl
 import sys
 import time
@@ -17,7 +18,7 @@ from typing_extensions import override
 
 from streams_node import __version__
 from streams_node.config import Settings
-from streams_node.errors import DataFolderError, StreamsError, Unavailable
+from streams_node.errors import DataFolderError, ListenError, StreamsError, Unavailable
 from streams_node.http.bodies import Bodies
 from streams_node.http.cold import application
 from streams_node.http.connection import protocol_of
@@ -62,7 +63,7 @@ def serve(settings: Settings) -> int:
     with asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(_serve(settings))
-        except (DataFolderError, OSError) as failure:
+        except (DataFolderError, ListenError, OSError) as failure:
             print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - the logs are for a node that runs
             return 1
 
@@ -76,13 +77,25 @@ async def _serve(settings: Settings) -> int:
         with _signals(context, listeners):
             upkeep.start()
             _tune_collector()
-            log.info(
-                "ready", version=__version__, url=f"http://{settings.host}:{settings.port}", folder=str(settings.data),
-                operator_port=settings.operator_port,
-            )  # fmt: skip
-            await asyncio.gather(*(listener.serve() for listener in listeners))
-        await upkeep.stop()
+            try:
+                await _listen(settings, listeners)
+            finally:
+                await upkeep.stop()
     return 0
+
+
+async def _listen(settings: Settings, listeners: list["Listener"]) -> None:
+    """Serve until every listener has ended; say where, once all of them listen."""
+    serving = [asyncio.create_task(listener.serve(), name=f"listen-{listener.config.port}") for listener in listeners]
+    try:
+        url, *operator = [await listener.address for listener in listeners]
+        where = {"url": url, **({"operator_url": operator[0]} if operator else {})}
+        log.info("ready", version=__version__, folder=str(settings.data), **where)
+        await asyncio.gather(*serving)
+    finally:
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -148,7 +161,26 @@ def _context(
 
 
 class Listener(uvicorn.Server):
-    """uvicorn's server without its signals: the node ends all listeners together."""
+    """uvicorn's server without its signals: the node ends all listeners together. `address` is where it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start listening. Where uvicorn would end the process, the node is to be closed first."""
+        config = self.config
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            problem = f"{config.host}:{config.port} cannot be listened on; is another node there? choose another port"
+            self.address.set_exception(ListenError(problem))
+            self.should_exit = True
+            return
+        port = self.servers[0].sockets[0].getsockname()[1]  # the one that was free, for port 0
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        self.address.set_result(f"{'https' if config.is_ssl else 'http'}://{host}:{port}")
 
     @contextlib.contextmanager
     @override

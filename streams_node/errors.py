@@ -247,6 +247,12 @@ class DataFolderError(StreamsError):
     code = "data_folder"
 
 
+class ListenError(StreamsError):
+    """An address cannot be listened on: another process has it, or it is not this machine's."""
+
+    code = "listen"
+
+
 class InvariantBroken(StreamsError):
     """A promise of the code to itself does not hold; the stage that sees it stops."""
 

@@ -39,18 +39,26 @@ class Connection:
 async def open_writer(path: Path, *, cache_bytes: int) -> Connection:
     """The one connection that writes. FULL: a commit returns after its fsync, which is what an answer promises."""
     inner = await aiosqlite.connect(path, isolation_level=None, cached_statements=_STATEMENTS_CACHED, timeout=_BUSY_S)
-    writer = Connection(inner)
-    await writer.run(_prepare_writer, cache_bytes)
-    return writer
+    return await _prepared(Connection(inner), _prepare_writer, cache_bytes)
 
 
 async def open_reader(path: Path, *, cache_bytes: int) -> Connection:
     """A connection that cannot write."""
     uri = f"file:{quote(str(path))}?mode=ro"
     inner = await aiosqlite.connect(uri, uri=True, isolation_level=None, cached_statements=256, timeout=_BUSY_S)
-    reader = Connection(inner)
-    await reader.run(_prepare_reader, cache_bytes)
-    return reader
+    return await _prepared(Connection(inner), _prepare_reader, cache_bytes)
+
+
+async def _prepared(
+    connection: Connection, prepare: Callable[[sqlite3.Connection, int], None], cache_bytes: int
+) -> Connection:
+    """Closed if it cannot be used: its thread would keep the process alive."""
+    try:
+        await connection.run(prepare, cache_bytes)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 def _prepare_writer(db: sqlite3.Connection, cache_bytes: int) -> None:
