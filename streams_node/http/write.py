@@ -1,5 +1,6 @@
 """PUT, POST and DELETE of a stream."""
 
+import re
 from http import HTTPStatus
 
 from streams_node.errors import MethodNotAllowed, NotImplementedYet
@@ -14,6 +15,7 @@ from streams_node.ingest.remove import delete_stream
 from streams_node.protocol import content_types
 from streams_node.protocol.producers import Producer
 
+_HOST = re.compile(rb"[0-9A-Za-z._:\[\]-]{1,255}")
 _FORK_HEADERS = (b"stream-forked-from", b"stream-fork-offset", b"stream-fork-sub-offset")
 
 
@@ -104,7 +106,9 @@ def public_base(context: Context, scope: Scope, found: dict[bytes, bytes]) -> by
     """The address clients use: as configured, otherwise as this client wrote it."""
     if context.settings.public_url:
         return context.settings.public_url.rstrip("/").encode()
-    host = found.get(b"host") or _listener(scope)
+    host = found.get(b"host") or b""
+    if not _HOST.fullmatch(host):  # it is repeated in `Location`
+        host = _listener(scope)
     return str(scope.get("scheme", "http")).encode() + b"://" + host
 
 

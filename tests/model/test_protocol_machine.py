@@ -157,6 +157,8 @@ class ProtocolMachine(RuleBasedStateMachine):
         hint = data.draw(st.sampled_from([None, None, -10, 10, 10**6]))
         hint_us = None if hint is None else self.world.now_us + hint * 1_000_000
         producer = self._producer(stream, data.draw(producers))
+        if stream is not None and stream.closed_by is not None and data.draw(st.booleans()):
+            producer = stream.closed_by  # whoever closed it asks again
         request = Append(body, content_type, data.draw(rarely), producer, data.draw(sequences), hint_us)
         reply = self.driver.ask("POST", path_of(name, v1=data.draw(surfaces)), headers_of(request), body)
         self.driver.hold(reply, self.world.possible(name), lambda world, alive: world.post(name, request, alive=alive))
