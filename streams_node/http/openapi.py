@@ -30,7 +30,7 @@ on, once or live. Every stream has two addresses: `/v1/stream/{path}` and `/{buc
 A node that was started with a key wants it as `Authorization: Bearer <key>` wherever an operation says so. An address
 answers other methods with 405 and `Allow`; OPTIONS is answered everywhere, without a key, for browsers.
 """
-_TAGS = {
+TAGS = {
     "streams": "Writing and reading a stream by its path; buckets are made as they are named.",
     "buckets": "Buckets, the streams in a bucket that exists, and lists of streams.",
     "node": "The node itself.",
@@ -49,7 +49,7 @@ def document(handlers: Iterable[HTTPRouteHandler]) -> bytes:
                 "description": _DESCRIPTION,
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
-            "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+            "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
             "paths": _paths(views),
             "components": {
                 "schemas": _schemas(views.values()),
@@ -84,6 +84,13 @@ def inputs_of(route: Route) -> list[str]:
     return re.findall(r"{(\w+)}", route.pattern) + OPERATIONS[route.name].inputs.split()
 
 
+def tag_of(route: Route) -> str:
+    """The group in which a route is shown."""
+    if route.name.startswith("stream."):
+        return "streams"
+    return "buckets" if route.name.startswith(("bucket.", "streams")) else "node"
+
+
 def _tree(kind: type[StreamsError]) -> Iterator[type[StreamsError]]:
     yield kind
     for child in kind.__subclasses__():
@@ -103,7 +110,7 @@ def _operation(route: Route, views: Mapping[str, object]) -> Json:
         "operationId": route.name,
         "summary": route.summary,
         "description": row.text,
-        "tags": [_tag(route)],
+        "tags": [tag_of(route)],
         "x-route-class": route.kind.value,
         "security": [] if route.access is Access.OPEN else [{"key": []}],
         "parameters": [_parameter(name) for name in inputs_of(route)],
@@ -112,12 +119,6 @@ def _operation(route: Route, views: Mapping[str, object]) -> Json:
     if row.takes_entries:
         said["requestBody"] = {"description": "Entries, of the stream's type.", "content": _ENTRIES}
     return said
-
-
-def _tag(route: Route) -> str:
-    if route.name.startswith("stream."):
-        return "streams"
-    return "buckets" if route.name.startswith(("bucket.", "streams")) else "node"
 
 
 def _parameter(name: str) -> Json:

@@ -40,7 +40,7 @@ ROUTES: tuple[Route, ...] = (
     Route("root", "GET", "/", _P, Access.OPEN, "where to begin"),
     Route("health", "GET", "/health", _P, Access.OPEN, "the process answers"),
     Route("healthz", "GET", "/healthz", _P, Access.OPEN, "the same, under another usual name"),
-    Route("livez", "GET", "/livez", _P, Access.OPEN, "the event loop and the writer move"),
+    Route("livez", "GET", "/livez", _P, Access.OPEN, "the event loop moves"),
     Route("readyz", "GET", "/readyz", _P, Access.OPEN, "reads and writes are taken; 503 with the reasons otherwise"),
     Route("metrics", "GET", "/metrics", _O, Access.KEY, "Prometheus text"),
     Route("openapi", "GET", "/openapi.json", _O, Access.KEY, "this interface as OpenAPI"),
