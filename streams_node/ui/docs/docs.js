@@ -151,7 +151,7 @@ const typeOf = (field) => field.type ?? field.anyOf?.map((each) => each.type).jo
 const table = (heads, rows) =>
   el(
     "div",
-    { class: "wide", tabindex: 0, role: "group", "aria-label": heads.join(", ") },
+    { class: "wide" },
     el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell))))))
   )
 
@@ -253,6 +253,8 @@ async function follow(answer, body) {
 function narrow() {
   const wanted = filter.value.trim().toLowerCase()
   for (const node of document.querySelectorAll("[data-text]")) node.hidden = !node.dataset.text.includes(wanted)
+  const found = document.querySelectorAll("section.operation:not([hidden])").length
+  document.getElementById("found").textContent = wanted ? `${found} operation${found === 1 ? "" : "s"} found` : ""
 }
 
 filter.addEventListener("input", narrow)
