@@ -173,7 +173,7 @@ PARTS: Mapping[str, Callable[[], str]] = {"http-api.md": operations_part}
 
 
 def _default(default: str, unit: str) -> str:
-    return f"{default} {unit}" if default.isdigit() and unit else default
+    return f"{default} {unit}" if default.isdigit() and unit else default or "empty"
 
 
 def _bounds(name: str, unit: str) -> str:
@@ -280,7 +280,7 @@ def _with_part(page: Path, part: str) -> str:
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "".join(f"| {' | '.join(cells)} |\n".replace("|  |", "| |") for cells in lines)
+    return "".join("|" + "".join(f" {cell} |" if cell else " |" for cell in cells) + "\n" for cells in lines)
 
 
 if __name__ == "__main__":
