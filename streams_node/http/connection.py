@@ -38,7 +38,7 @@ class Cycle(RequestResponseCycle):
     """One request and its answer. A whole answer leaves in one write; its headers are not looked at again."""
 
     protocol: "Protocol"
-
+    open_ended = False  # neither a length nor chunks say where the answer ends
     def whole_body(self) -> bytes | None:
         """The body, if all of it came with the head, as a small one does; None when it has to be waited for."""
         if self.more_body:
@@ -52,7 +52,7 @@ class Cycle(RequestResponseCycle):
         """Send a whole answer. The headers are this node's own, so they are not checked again."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
-        if self.disconnected:
+        if self.left():
             return
         self.response_started = True
         self.waiting_for_100_continue = False
@@ -76,9 +76,26 @@ class Cycle(RequestResponseCycle):
             self.transport.close()
         self.on_response()
 
+    @override
+    async def send(self, message: Any) -> None:
+        """As uvicorn does, but for a client of HTTP/1.0: it knows no chunks, so the connection's end ends the answer."""
+        if not self.left() and self.scope["http_version"] == "1.0":
+            if message["type"] == "http.response.start":
+                self.open_ended = all(name != b"content-length" for name, _ in message["headers"])
+                self.chunked_encoding = False if self.open_ended else None
+            elif self.open_ended:
+                self.expected_content_length = len(message.get("body", b""))
+        await super().send(message)
+
+    def left(self) -> bool:
+        """Whether the client is gone. Of requests in a row uvicorn tells only the last one."""
+        if self.transport.is_closing():
+            self.disconnected = True
+        return self.disconnected
+
     def takes_chunks(self) -> bool:
         """Whether a further piece of a streamed answer can be written without waiting."""
-        return bool(self.chunked_encoding) and not (self.flow.write_paused or self.disconnected)
+        return bool(self.chunked_encoding) and not (self.flow.write_paused or self.left())
 
     def write_chunk(self, chunk: bytes) -> None:
         """Write a piece that is framed as a chunk already."""
