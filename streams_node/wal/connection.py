@@ -20,16 +20,33 @@ _BUSY_S = 5.0
 
 
 class Connection:
-    """One SQLite connection on its own thread."""
+    """One SQLite connection on its own thread. `begun` numbers its work; `changed` is the newest that changed rows."""
 
     def __init__(self, inner: aiosqlite.Connection) -> None:
         self._inner = inner
+        self.begun = 0
+        self.changed = 0
 
     async def run(self, work: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, …)` on the connection's thread, in the order of the calls."""
         inner = self._inner
         execute: Any = inner._execute  # noqa: SLF001 - see above
-        result: T = await execute(work, inner._conn, *args, **kwargs)  # noqa: SLF001 - see above
+        result: T = await execute(self._counted, inner._conn, work, *args, **kwargs)  # noqa: SLF001 - see above
+        return result
+
+    def _counted(
+        self,
+        db: sqlite3.Connection,
+        work: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """On the connection's thread: checkpoint.py must know what began and ended there, in that order."""
+        self.begun = number = self.begun + 1
+        before = db.total_changes
+        result = work(db, *args, **kwargs)
+        if db.total_changes != before:
+            self.changed = number
         return result
 
     async def close(self) -> None:

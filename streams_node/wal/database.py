@@ -1,6 +1,5 @@
 """The database as the rest of the node sees it: one writer, a few readers, and every question as a method."""
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +7,11 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import sql
 from streams_node.errors import DataFolderError, Overloaded
+from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
-from streams_node.wal import checkpoint, listing
+from streams_node.wal import listing
 from streams_node.wal.batch import rollback
+from streams_node.wal.checkpoint import Checkpoints, Outcome, truncate
 from streams_node.wal.connection import Connection, open_reader, open_writer
 from streams_node.wal.graves import free_some
 from streams_node.wal.heads import replay
@@ -18,6 +19,7 @@ from streams_node.wal.lookup import Found, FoundBucket, Name, load_bucket, load_
 from streams_node.wal.migrate import migrate
 from streams_node.wal.tails import LogEnd, Slice, read_slice
 
+log = get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 _LOG = sql.queries("log")
@@ -69,8 +71,7 @@ class Database:
         self.path = path
         self.writer = writer
         self.readers = readers
-        self._syncer = syncer
-        self._checkpointing = asyncio.Lock()
+        self._checkpoints = Checkpoints(path, syncer, writer)
 
     @classmethod
     async def open(
@@ -126,16 +127,20 @@ class Database:
         """Free some log rows of dead streams; returns how many."""
         return await self.writer.run(free_some, rows)
 
-    async def checkpoint(self, bytes_max: int, written: Callable[[], int]) -> checkpoint.Outcome:
+    async def checkpoint(self, bytes_max: int, written: Callable[[], int]) -> Outcome:
         """Move pages from the -wal file into the database, beside the commits, when it has grown."""
-        async with self._checkpointing:
-            return await checkpoint.run(self.path, self._syncer, self.writer, bytes_max, written)
+        return await self._checkpoints.run(bytes_max, written)
 
     async def close(self) -> None:
         await self.readers.close()
-        await self._syncer.close()
-        await self.writer.run(checkpoint.truncate)
-        await self.writer.close()
+        await self._checkpoints.close()
+        try:
+            await self.writer.run(truncate)
+        except sqlite3.Error as problem:  # a full disk: the -wal file stays, and the next start reads it
+            log.warning("the last checkpoint failed", error=repr(problem))
+        finally:
+            await self.writer.close()
+            self._checkpoints.index.close()
 
 
 def _recover(db: sqlite3.Connection) -> Marks:

@@ -132,7 +132,8 @@ class CrashedFolder:
             await self.judge(node)
 
     async def judge(self, node: NodeProcess) -> None:
-        check_tables(self.data / "streams.db")
+        facts = check_tables(self.data / "streams.db")
+        assert facts.unreplayed == 0, f"{facts.unreplayed} rows were left out of the replay"
         try:
             await self.load.settle(node.port)
         except Exception as problem:

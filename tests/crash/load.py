@@ -165,7 +165,9 @@ class Shared(Writer):
 
     async def ensure(self, wire: Wire, lock: asyncio.Lock) -> None:
         async with lock:
-            if self.stream.presence is not Presence.PRESENT:
+            if self.stream.presence is Presence.CREATING:
+                raise Stopped  # another's request is open: only the next read-back settles it
+            if self.stream.presence is Presence.ABSENT:
                 await self.create(wire, self.stream)
 
 

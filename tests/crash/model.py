@@ -123,6 +123,7 @@ class Stream:
 
     def creating(self, writer: str, entries: Iterable[str] = (), *, closes: bool = False) -> Attempt:
         """A new life begins: whatever an earlier one held is over."""
+        assert self.presence is Presence.ABSENT, f"{self.path} is {self.presence}"
         self.attempts, self.seen, self.final, self.epoch = [], {}, None, None
         self.alive_until = self.dead_from = 0.0
         self.presence = Presence.CREATING

@@ -6,14 +6,15 @@ Dies     with the block that opened it: whatever is still running then is killed
 """
 
 import asyncio
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from tests.support.wire import HOST, Lost, Refused, Wire
 
@@ -35,14 +36,16 @@ class NodeProcess:
         before: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.data = data
-        self.port = free_port()
+        self.port = 0
         self.log = data.with_name("node.log")
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
-        environment |= {f"STREAMS_{name.upper()}": str(value) for name, value in (settings or {}).items()}
+        chosen = {"log_format": "json", **(settings or {})}
+        environment |= {f"STREAMS_{name.upper()}": str(value) for name, value in chosen.items()}
         if crash_at is not None:
             environment["STREAMS_CRASH_AT"] = crash_at
         command = [*before, str(Path(sys.executable).with_name("streams-node")), "serve", "--data", str(data)]
-        command += ["--host", HOST, "--port", str(self.port), "--no-auth"]
+        command += ["--host", HOST, "--port", "0", "--no-auth"]
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 command, env=environment, cwd=data.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output
@@ -68,13 +71,22 @@ class NodeProcess:
         self.process.send_signal(signal.SIGTERM)
 
     async def ready(self) -> Self:
-        """Wait until it takes reads and writes."""
+        """Wait until it takes reads and writes. Its own log says where, so no other node can answer in its place."""
         async with asyncio.timeout(READY_S):
-            while not await self.answers("/readyz"):
+            while not (self._found_port() and await self.answers("/readyz")):
                 if self.process.poll() is not None:
                     raise NodeDied(f"exit status {self.process.returncode}\n{self.log_tail()}")
                 await asyncio.sleep(POLL_S)
         return self
+
+    def _found_port(self) -> int:
+        if not self.port:
+            with self.log.open("rb") as log:
+                log.seek(self._log_start)
+                lines = [line for line in log.read().splitlines() if b'"ready"' in line and line.endswith(b"}")]
+            if lines:
+                self.port = urlsplit(json.loads(lines[0])["url"]).port or 0
+        return self.port
 
     async def answers(self, path: str) -> bool:
         """Whether a GET of this path is 200 just now."""
@@ -91,10 +103,3 @@ class NodeProcess:
 
     def log_tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
-
-
-def free_port() -> int:
-    """Free now; somebody else may take it before the node does, which then fails at once and visibly."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
