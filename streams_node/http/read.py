@@ -26,6 +26,7 @@ async def get(context: Context, target: Target, scope: Scope, receive: Receive, 
     if query.offset is None:
         start = state.earliest_seq
     context.ledger.touch(state)
+    await context.ledger.kept(state)
     match query.mode:
         case Mode.SSE:
             return await event_stream(context, state, start, query, scope, receive, send)

@@ -173,9 +173,10 @@ def _decided(ledger: Ledger, state: StreamState, request: AppendRequest, pieces:
     committer.open.touched.append((state, log_end(state), request.close, fresh))
     if not state.dirty:
         committer.dirtied(state)
+    postponed = state.ttl_s is not None and ledger.postpone(state)  # before the batch may be full: it is one answer
     state.batch = batch = committer.added(len(request.body), len(pieces) or 1)
-    if state.ttl_s is not None:
-        ledger.touch(state)
+    if postponed:
+        state.window = batch
     return Appended(batch, state.next_seq, state.closed, stored=True, producer=accepted)
 
 

@@ -44,7 +44,9 @@ async def create(ledger: Ledger, name: Name, request: CreateRequest) -> Created:
             ledger.trust()
             if state.gone:
                 continue
-            return _confirm(ledger, state, request)
+            confirmed = _confirm(ledger, state, request)
+            await ledger.kept(state)
+            return confirmed
         bucket = await ledger.buckets.get(name.bucket)
         if (bucket is None or not bucket.alive) and not request.implicit_bucket:
             raise Missing(f"bucket `{name.bucket}` does not exist; create it with PUT /{name.bucket}")

@@ -101,18 +101,32 @@ class Ledger:
             raise self.refusals["commit_failed"]
 
     def touch(self, state: StreamState) -> None:
-        """A read or a write restarts a sliding window; stored at most once every tenth of it.
+        """A read restarts a sliding window; stored at most once every tenth of it.
 
         Also while writes are refused: a low disk has room for it, and a restart must not shorten what a reader saw.
         """
+        if self.postpone(state):
+            state.batch = state.window = self.committer.added(0, 0)
+
+    async def kept(self, state: StreamState) -> None:
+        """Wait until the window that somebody is about to be told of is on disk: a kill must not shorten it."""
+        window = state.window
+        if window is not None and not window.settled:
+            try:
+                await window.settling
+            except StreamsError:
+                raise Unavailable("the end of the stream's window could not be stored; try again") from None
+
+    def postpone(self, state: StreamState) -> bool:
+        """Restart a sliding window; whether its new end joined the open batch."""
         if self.broken or state.gone:  # the name of a stream that is gone may have a new life
-            return
+            return False
         dies_us = state.touch(self.now_us())
         if dies_us is not None:
             self.committer.open.writes.statements.append(
                 (_STREAMS.postpone_end, (dies_us, state.bucket_id, state.name.stream))
             )
-            state.batch = self.committer.added(0, 0)
+        return dies_us is not None
 
     def delete(self, state: StreamState) -> int:
         """Decide the end of a stream; returns the epoch its name is buried with."""

@@ -61,6 +61,7 @@ class StreamState:
         "touched_us",
         "ts",
         "ttl_s",
+        "window",
     )
 
     def __init__(
@@ -105,6 +106,7 @@ class StreamState:
         self.tail_closed = self.closed
         # Bookkeeping.
         self.batch: Batch | None = None
+        self.window: Batch | None = None  # the batch with the newest end of its window
         self.dirty = False
         self.dirty_producers: set[str] | None = None
         self.gone = False

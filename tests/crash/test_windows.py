@@ -2,12 +2,18 @@
 
 import asyncio
 import shutil
+import sqlite3
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from streams_node.errors import Unavailable
+from streams_node.ingest import batches
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, in_process
+from streams_node.wal.batch import Writes, commit
+from tests.crash.faults import Faults, queued
 from tests.support.tables import check_tables
 
 TEXT = {"content-type": "text/plain"}
@@ -114,3 +120,52 @@ def test_a_stream_that_ends_while_the_node_is_broken_leaves_no_rows_behind(tmp_p
             assert check_tables(tmp_path / "data" / "streams.db").rows == 0
 
     asyncio.run(scenario())
+
+
+def test_a_reader_is_answered_once_its_window_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is a promise that the stream lives for another window; a kill right after it must not break it."""
+    faults = Faults(monkeypatch)
+
+    async def scenario() -> None:
+        clock = FakeClock()
+        async with in_process(tmp_path / "data", clock=clock) as node:
+            await node.request("PUT", "/v1/stream/other", TEXT)
+            await node.request("PUT", PATH, {**TEXT, "stream-ttl": "100"})
+            for method, query in (("GET", "?offset=-1"), ("GET", "?offset=now"), ("PUT", ""), ("GET", "?offset=-1")):
+                clock.advance(60)
+                held = await faults.hold(node, "/v1/stream/other")
+                touching = node.start(method, PATH + query, {**TEXT, "stream-ttl": "100"})
+                also = node.start("GET", f"{PATH}?offset=-1")
+                await queued(node, 2)
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert {touching.task.done(), also.task.done()} == {False}
+                faults.release()
+                await asyncio.gather(held, touching.task, also.task)
+                assert await status_after_kill(tmp_path / "data", clock, 99.9) == 200
+
+    asyncio.run(scenario())
+
+
+def test_an_append_and_its_window_are_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the append fills its batch."""
+    apart: list[int] = []
+
+    def watched(db: sqlite3.Connection, writes: Writes) -> None:
+        if bool(writes.rows) != bool(writes.statements):
+            apart.append(len(writes.rows))
+        commit(db, writes)
+
+    async def scenario() -> None:
+        clock = FakeClock()
+        async with in_process(tmp_path / "data", clock=clock, commit_rows_max=1) as node:
+            await node.request("PUT", PATH, {**TEXT, "stream-ttl": "100"}, b"first")
+            monkeypatch.setattr(batches, "commit", watched)
+            for _ in range(5):
+                clock.advance(60)
+                assert (await node.request("POST", PATH, TEXT, b"x")).status == 204
+            await settled(node)
+            monkeypatch.undo()
+
+    asyncio.run(scenario())
+    assert apart == []
