@@ -27,12 +27,14 @@ class Writes:
     heads_through: int | None = None
 
     def empty(self) -> bool:
-        return not (self.rows or self.statements or self.heads or self.heads_through)
+        return not (self.rows or self.statements or self.heads or self.heads_through is not None)
 
 
 def commit(db: sqlite3.Connection, writes: Writes) -> None:
     """Store all or nothing; returns after the fsync. Most batches are one statement, so one implicit transaction."""
     crash_point("commit.before")
+    if writes.empty():  # a slice of heads whose streams are all gone
+        return
     count = len(writes.rows) // COLUMNS
     if count <= ROWS_PER_STATEMENT and not (writes.statements or writes.heads or writes.heads_through is not None):
         db.execute(sql.repeated(LOG.append_rows, count), writes.rows)

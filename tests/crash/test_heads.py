@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_node.ingest import batches
+from streams_node.ingest.batches import HEADS_PER_BATCH
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from streams_node.wal.batch import COLUMNS, Writes, commit
 from tests.support.tables import check_tables
@@ -43,3 +44,21 @@ def test_a_head_is_stored_with_its_rows_or_after_them(tmp_path: Path, monkeypatc
 async def _append(node: InProcess, stream: str, producer: str, number: int) -> Answer:
     said = {"content-type": "text/plain", "producer-id": producer, "producer-epoch": "0", "producer-seq": str(number)}
     return await node.request("POST", f"/v1/stream/{stream}", said, b"x")
+
+
+def test_slices_of_heads_that_are_all_gone_are_no_failure(tmp_path: Path) -> None:
+    """More streams than a slice holds were written to and deleted since the heads were written last."""
+
+    async def scenario() -> None:
+        async with in_process(tmp_path, heads_flush_rows=1_000_000) as node:
+            paths = [f"/v1/stream/{at}" for at in range(2 * HEADS_PER_BATCH + 10)]
+            text = {"content-type": "text/plain"}
+            created = await asyncio.gather(*(node.request("PUT", path, text, b"x") for path in paths))
+            deleted = await asyncio.gather(*(node.request("DELETE", path) for path in paths[:-1]))
+            assert {answer.status for answer in (*created, *deleted)} == {201, 204}
+            node.context.ledger.committer.flush_heads()
+            await node.context.ledger.committer.settled()
+            assert node.context.ledger.failures == 0
+            assert check_tables(tmp_path / "streams.db").unreplayed == 0
+
+    asyncio.run(scenario())
