@@ -25,12 +25,12 @@ from streams_node.http.connection import protocol_of
 from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.http.edge import Edge
+from streams_node.http.gauges import register
 from streams_node.http.routes import RouteClass
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe import logs
-from streams_node.observe.gauges import register
 from streams_node.observe.metrics import Metrics
 from streams_node.protocol.times import SECOND_US
 from streams_node.upkeep import Upkeep
@@ -110,6 +110,7 @@ async def node(
             cache_bytes=settings.sqlite_cache_bytes,
             reader_threads=settings.reader_threads,
             read_queue_max=settings.read_queue_max,
+            wal_bytes=settings.sqlite_wal_grown_bytes,
         )
         try:
             context = _context(settings, database, marks, connections, now_us)
@@ -117,6 +118,7 @@ async def node(
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
             await context.ledger.committer.settled()
+            context.ledger.openers.shutdown(wait=False)
         finally:
             await database.close()
     finally:

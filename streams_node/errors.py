@@ -10,7 +10,7 @@ StreamsError
 ├── MethodNotAllowed
 ├── Conflict                  the request contradicts what is stored
 │   ├── StreamExists  BucketExists  BucketNotEmpty
-│   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap
+│   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap  ProducerLimit
 ├── ProducerFenced            a newer epoch of the producer took over
 ├── TooLarge                  the body, or the head, of the request
 ├── TimedOut                  the request, or the wait for an append's commit
@@ -122,6 +122,10 @@ class StreamClosed(Conflict):
     def __init__(self, name: str, next_offset: str) -> None:
         super().__init__(f"stream `{name}` is closed at {next_offset}; reads still work")
         self.next_offset = next_offset
+
+
+class ProducerLimit(Conflict):
+    code = "producer_limit"
 
 
 class ProducerGap(Conflict):

@@ -22,6 +22,7 @@ _CHECKPOINT_S = 0.1
 _DISK_S = 1.0
 _GRAVES_S = 1.0
 _IDLE_S = 2.0
+_QUIET_S = 1.0  # without an append: then heads are written at once
 _BACKOFF_S = 1.0
 
 
@@ -33,6 +34,7 @@ class Upkeep:
         self._connections = connections
         self._folder = folder
         self._stored_bytes = 0
+        self._heads_at = time.monotonic()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -41,7 +43,7 @@ class Upkeep:
             ("end-streams", settings.expiry_sweep_ms / 1000, self._end_streams),
             ("free-rows", _GRAVES_S, self._free_rows),
             ("checkpoint", _CHECKPOINT_S, self._checkpoint),
-            ("write-heads", settings.heads_flush_ms / 1000, self._write_heads),
+            ("write-heads", _QUIET_S, self._write_heads),
             ("watch-disk", _DISK_S, self._watch_disk),
             ("watch-loop", _LOOP_PROBE_S, self._watch_loop),
             ("sweep-idle", _IDLE_S, self._sweep),
@@ -82,11 +84,13 @@ class Upkeep:
         return outcome.ran
 
     async def _write_heads(self) -> bool:
-        """An idle node writes its heads too, so that a start has nothing to replay."""
+        """An idle node writes its heads too, so that a start has nothing to replay; a busy one now and then."""
         committer = self._context.ledger.committer
         quiet = committer.stored_bytes == self._stored_bytes and not committer.queued_appends
         self._stored_bytes = committer.stored_bytes
-        if quiet and committer.dirty_count and not self._context.ledger.refusals:
+        late = time.monotonic() - self._heads_at > self._context.settings.heads_flush_ms / 1000
+        if (quiet or late) and committer.dirty_count and not self._context.ledger.refusals:
+            self._heads_at = time.monotonic()
             committer.flush_heads()
         return False
 

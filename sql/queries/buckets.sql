@@ -35,8 +35,8 @@ SELECT s.id, s.name, s.content_type, s.created_us, h.next_seq, h.ts, h.closed, s
 SELECT id, name, streams FROM buckets WHERE alive = 1 ORDER BY name;
 
 -- name: list_streams
--- A page of one bucket's streams by row count.
+-- A page of one bucket's streams after a name.
 SELECT s.id, s.name, s.created_us, s.ttl_s, s.expires_us, s.dies_us, s.first_epoch + s.epoch_count - 1, s.profile,
        h.next_seq
   FROM streams AS s JOIN heads AS h ON h.stream = s.id
- WHERE s.bucket = ? AND s.soft_deleted = 0 ORDER BY s.name LIMIT ? OFFSET ?;
+ WHERE s.bucket = ? AND s.name > ? AND s.soft_deleted = 0 ORDER BY s.name LIMIT ? OFFSET ?;

@@ -40,6 +40,19 @@ WITH RECURSIVE hop (row_id, flags, prev_row, jump_row, position, ordinal, seq) A
 )
 SELECT row_id, seq, position, ordinal, prev_row FROM hop ORDER BY ordinal LIMIT 1;
 
+-- name: find_by_ordinal
+-- Walks back from a row to the stream's row with this ordinal.
+WITH RECURSIVE hop (row_id, prev_row, jump_row, position, ordinal, seq) AS (
+    SELECT row_id, prev_row, jump_row, position, ordinal, seq FROM log WHERE row_id = :row
+    UNION ALL
+    SELECT l.row_id, l.prev_row, l.jump_row, l.position, l.ordinal, l.seq
+      FROM hop JOIN log AS l
+        ON l.row_id = CASE WHEN (SELECT j.ordinal >= :ordinal FROM log AS j WHERE j.row_id = hop.jump_row)
+                           THEN hop.jump_row ELSE hop.prev_row END
+     WHERE hop.ordinal > :ordinal
+)
+SELECT row_id, seq, position, ordinal FROM hop ORDER BY ordinal LIMIT 1;
+
 -- name: scan_rows
 -- Rows of one stream in a stretch of the log, oldest first: for streams that fill most of it.
 SELECT row_id, seq, count, flags, ts, lens, keys, payload

@@ -25,7 +25,6 @@ _AT_MOST = (
     ("hot_tail_stream_bytes_max", "hot_tail_bytes_max", "one stream could take more than there is"),
     ("live_waiters_max", "connections_max", "every waiter holds a connection"),
     ("sse_heartbeat_ms", "sse_recycle_ms", "no heartbeat would ever be sent"),
-    ("sqlite_checkpoint_bytes", "sqlite_wal_grown_bytes", "the WAL would outgrow its prepared file"),
 )
 
 

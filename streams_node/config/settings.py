@@ -94,6 +94,59 @@ class Settings(BaseSettings):
         default=None, description="Folder of the object store `folder`; absent: `objects` inside `data`."
     )
 
+    s3_bucket: str | None = Field(default=None, min_length=1, description="Bucket of the object store `s3`.")
+    s3_prefix: str = Field(
+        default="",
+        max_length=256,
+        description="Names before every key, like `team/streams`, so that a bucket can be shared; each node its own.",
+    )
+    s3_endpoint: Annotated[str, AfterValidator(_base_url)] | None = Field(
+        default=None, description="Address of a store other than AWS; absent: what the AWS SDK finds, or AWS itself."
+    )
+    s3_region: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Region of the bucket; absent: what the AWS SDK finds, or `us-east-1`, which others than AWS take.",
+    )
+    s3_path_style: bool = Field(
+        default=False,
+        description="Bucket in the path and not in the host name; stores without a DNS entry a bucket need it.",
+    )
+    s3_access_key_id: SecretStr | None = Field(
+        default=None,
+        description="Credentials for the bucket. Absent: what the AWS SDK finds, such as the role of the machine, "
+        "which is better, as nothing has to be kept.",
+    )
+    s3_secret_access_key: SecretStr | None = Field(
+        default=None, description="Belongs to `s3_access_key_id`; better in the environment than in a flag."
+    )
+    s3_session_token: SecretStr | None = Field(
+        default=None, description="Third part of temporary credentials; they end, and the node does not renew these."
+    )
+    s3_encryption: Literal["none", "AES256", "aws:kms"] = Field(
+        default="none",
+        description="Encryption that is asked for with each object; `none` leaves it to the bucket's own default.",
+    )
+    s3_kms_key: str | None = Field(
+        default=None, min_length=1, description="Key for `aws:kms`; absent: the account's default one."
+    )
+    object_store_attempts_max: Annotated[Count, Unit("attempts")] = Field(
+        default=4,
+        ge=1,
+        le=20,
+        description="How often a request to the object store is sent before it has failed; waits between them grow.",
+    )
+    object_store_attempt_ms_max: Milliseconds = Field(
+        default=10_000,
+        ge=100,
+        description="Longest an attempt may take, beside a second for each MiB; then it is cancelled, not left behind.",
+    )
+    object_store_retry_ms_max: Milliseconds = Field(
+        default=30_000,
+        ge=100,
+        description="No further attempt begins after this time; a store that is away fails soon.",
+    )
+
     # --- what it says ---
 
     log_format: Literal["console", "json"] = Field(
@@ -213,7 +266,7 @@ class Settings(BaseSettings):
         description="Log rows after which changed heads are written; fewer means more writing, more a longer start.",
     )
     heads_flush_ms: Milliseconds = Field(
-        default=1000,
+        default=30_000,
         ge=10,
         description="Longest a changed stream head waits to be written; it bounds what a start has to replay.",
     )
@@ -323,7 +376,7 @@ class Settings(BaseSettings):
     sqlite_wal_grown_bytes: Bytes = Field(
         default=32 * MiB,
         ge=0,
-        description="SQLite's WAL file is grown to this size at start: an fsync of a growing file costs more.",
+        description="An unused WAL file is grown to this at start, 0 for not: an fsync of a growing file costs more.",
     )
     sqlite_checkpoint_bytes: Bytes = Field(
         default=16 * MiB,

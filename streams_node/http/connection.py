@@ -5,6 +5,7 @@ proxy's business.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -29,6 +30,7 @@ _REASONS = {
 
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY)
+_UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 _SLASH = ord("/")
 _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
@@ -39,6 +41,7 @@ class Cycle(RequestResponseCycle):
 
     protocol: "Protocol"
     open_ended = False  # neither a length nor chunks say where the answer ends
+
     def whole_body(self) -> bytes | None:
         """The body, if all of it came with the head, as a small one does; None when it has to be waited for."""
         if self.more_body:
@@ -78,8 +81,10 @@ class Cycle(RequestResponseCycle):
 
     @override
     async def send(self, message: Any) -> None:
-        """As uvicorn does, but for a client of HTTP/1.0: it knows no chunks, so the connection's end ends the answer."""
-        if not self.left() and self.scope["http_version"] == "1.0":
+        """As uvicorn does, but a client of HTTP/1.0 knows no chunks: the end of the connection ends its answer."""
+        if self.left():
+            return
+        if self.scope["http_version"] == "1.0":
             if message["type"] == "http.response.start":
                 self.open_ended = all(name != b"content-length" for name, _ in message["headers"])
                 self.chunked_encoding = False if self.open_ended else None
@@ -145,6 +150,8 @@ class Protocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._left: asyncio.Future[None] | None = None
+        self._waiting_bytes = 0  # in the write buffer, when it was looked at last
+        self._deaf = False  # the connection ends: whatever comes now is not a request any more
         self._direct: Callable[[bytes], bool] | None = getattr(self.app, "direct", None)
         self._undriven: Cycle | None = None
         self.idle_since: float | None = None
@@ -172,20 +179,27 @@ class Protocol(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._deaf or self.transport.is_closing():
             return
         self.idle_since = None
         self._moved = False
+        if not self._head_done and b"pgrade" in data:
+            data = _without_upgrade(data)
         self._head_bytes = len(data)
-        super().data_received(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(InvalidRequest("the request", "sent without an offer to upgrade"))
+        except httptools.HttpParserError as failure:
+            self._refuse(self._refusal or InvalidRequest("the request", "well-formed HTTP/1.1", failure))
         if self._undriven is not None:
             cycle, self._undriven = self._undriven, None
             self._start_asgi_task(cycle, self.app)
-        if not self._head_done and self.parser is not None:
+        if not self._head_done and not self.transport.is_closing():
             self._fed = 0 if self._moved else self._fed + len(data)
             if self._fed > self.all.head_bytes_max:
                 self._refuse(HeadTooLarge(f"the head of a request may have {self.all.head_bytes_max} bytes"))
-            elif self._fed and self._head_timer is None:
+            elif self._fed and self._head_timer is None and self.idle_since is None and not self._busy():  # type: ignore[redundant-expr]
                 self._await_head()
 
     @override
@@ -203,6 +217,9 @@ class Protocol(HttpToolsProtocol):
             self._head_timer = None
         if self._fed + self._head_bytes > self.all.head_bytes_max:
             self._check_head()
+        if self.parser.should_upgrade():
+            self._refusal = InvalidRequest("the request", "sent without an offer to upgrade")
+            raise self._refusal
         parsed = httptools.parse_url(self.url)
         raw_path = parsed.path
         if not raw_path or raw_path[0] != _SLASH:
@@ -264,7 +281,7 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what is pipelined; otherwise the connection is idle, and a sweep ends it in time."""
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        if self._deaf or self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -277,7 +294,8 @@ class Protocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self.all.stalled.add(self)
-        self._stall_timer = self.loop.call_later(self.all.stall_s_max, self.transport.abort)
+        self._waiting_bytes = self.transport.get_write_buffer_size()
+        self._stall_timer = self.loop.call_later(self.all.stall_s_max, self._stalled)
 
     @override
     def resume_writing(self) -> None:
@@ -287,17 +305,27 @@ class Protocol(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
 
-    @override
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(self._refusal or InvalidRequest("the request", "HTTP/1.1", msg))
+    def _stalled(self) -> None:
+        """Cut off a client that has taken nothing since the last look; a slow one is given another."""
+        size = self.transport.get_write_buffer_size()
+        if size >= self._waiting_bytes:
+            self.transport.abort()
+            return
+        self._waiting_bytes = size
+        self._stall_timer = self.loop.call_later(self.all.stall_s_max, self._stalled)
 
     @override
     def _should_upgrade(self) -> bool:
         return False
 
     @override
-    def _unsupported_upgrade_warning(self) -> None:
-        """An upgrade is not offered; the request is answered as if it had not asked."""
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that only stopped sending still gets its answer; one that reads live has left."""
+        open_cycle = self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
+        if not open_cycle or self._left is not None or self.cycle.more_body:
+            return False
+        self.cycle.keep_alive = False
+        return True
 
     @contextmanager
     def watch(self, left: "asyncio.Future[None]") -> Iterator[None]:
@@ -312,7 +340,12 @@ class Protocol(HttpToolsProtocol):
 
     def linger(self) -> None:
         """Close soon: closing at once, with a body still coming, could take the answer away from its client."""
+        self._deaf = True
         self.loop.call_later(_LINGER_S, self.transport.close)
+
+    def _busy(self) -> bool:
+        """Whether a request is being answered; the head behind it has time until then."""
+        return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
     def _check_head(self) -> None:
         size = len(self.url) + sum(len(name) + len(value) + _LINE_EXTRA for name, value in self.headers)
@@ -334,12 +367,26 @@ class Protocol(HttpToolsProtocol):
         """Answer without a request, and close."""
         if self.transport.is_closing():
             return
-        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
+        self._deaf = True
+        cycle, self._undriven = self.cycle, None
+        if cycle is not None and not cycle.response_complete:  # type: ignore[redundant-expr]
+            if cycle.response_started or not cycle.more_body:
+                cycle.keep_alive = False  # a whole request is answered first
+                return
+            cycle.disconnected = cycle.response_started = True  # this is the answer to the broken one
+            cycle.message_event.set()
+        if not self.transport.is_closing():
             said = problem(failure)
             lines = [b"HTTP/1.1 %d %s" % (said.status, _REASONS.get(said.status, b"Error"))]
             lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]
             self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + said.body)
         self.transport.close()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """The bytes of a request without its offer to upgrade: the parser would take the body for another protocol's."""
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return _UPGRADE.sub(b"\r\nx-upgrade-not-offered:", head) + end + rest
 
 
 def protocol_of(connections: Connections) -> type[Protocol]:

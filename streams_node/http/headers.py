@@ -45,7 +45,7 @@ _OURS = frozenset(
         b"content-type", b"content-length", b"stream-seq", b"stream-closed", b"stream-ttl", b"stream-expires-at",
         b"stream-key", b"stream-timestamp", b"producer-id", b"producer-epoch", b"producer-seq", b"if-none-match",
         b"authorization", b"host", b"origin", b"x-request-id", b"stream-forked-from", b"stream-fork-offset",
-        b"stream-fork-sub-offset", b"x-forwarded-proto",
+        b"stream-fork-sub-offset",
     )
 )  # fmt: skip
 _REPEATABLE = frozenset((b"if-none-match",))

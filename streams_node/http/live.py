@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from streams_node.errors import Missing
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS
@@ -27,7 +28,10 @@ async def long_poll(
             if not await wait(hub, deadline, left):
                 break
     if left.done():
+        context.ledger.touch(state)
         return 499
+    if state.gone:
+        raise Missing(f"stream `{state.name.stream}` was deleted")
     page = await timed_page(context, state, start, query)
     headers = page_headers(state, page)
     if not page.closed:

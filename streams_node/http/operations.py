@@ -198,6 +198,7 @@ CODES: Mapping[str, Code] = {
         "The stream is closed for good; `Stream-Next-Offset` is its end. Reads still work.",
         "Stream-Closed Stream-Next-Offset",
     ),
+    "producer_limit": Code("The stream remembers as many producers as it may; another one cannot write to it."),
     "producer_gap": Code(
         "A number of the producer is missing; `Producer-Expected-Seq` says which would have been accepted.",
         "Producer-Expected-Seq Producer-Received-Seq",
@@ -270,7 +271,8 @@ _STREAM: Mapping[str, Operation] = {
                 "Stream-Next-Offset Stream-Closed Producer-Epoch Producer-Seq",
             ),
         ),
-        f"{_WRITE_CODES} producer_fenced content_type_mismatch sequence_regressed stream_closed producer_gap",
+        f"{_WRITE_CODES} producer_fenced content_type_mismatch sequence_regressed stream_closed producer_gap "
+        "producer_limit",
         takes_entries=True,
     ),
     "read": Operation(

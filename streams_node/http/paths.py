@@ -56,6 +56,8 @@ def v1_target(raw_path: bytes, *, path_bytes_max: int) -> Target:
         raise InvalidRequest("a stream path", f"at most {path_bytes_max} bytes long")
     bucket, rest = (DEFAULT_BUCKET, streams[0]) if len(streams) == 1 else (streams[0], "/".join(streams[1:]))
     check_bucket_free(bucket)
+    if rest == "streams":
+        raise ReservedPath("`streams` lists a bucket and cannot be a stream")
     return Target(Name(bucket, rest), Surface.V1, sub, argument)
 
 

@@ -105,7 +105,7 @@ async def bucket_streams(request: Req, bucket: FromPath[str]) -> BucketPage:
     check_bucket(bucket)
     asked = parameters(request.scope["query_string"], _LISTING)
     limit = number(asked, "limit", _BUCKET_PAGE_MAX, least=1, most=_BUCKET_PAGE_MAX)
-    found = await context.ledger.buckets.get(bucket)
+    found = await context.ledger.buckets.stored(bucket)
     if found is None or not found.alive:
         raise Missing(f"bucket `{bucket}` does not exist")
     prefix = asked.get("prefix", "")
@@ -169,7 +169,7 @@ def number(asked: dict[str, str], name: str, default: int, *, least: int, most: 
 
 
 async def _bucket_view(context: Context, name: str) -> BucketView:
-    bucket = await context.ledger.buckets.get(name)
+    bucket = await context.ledger.buckets.stored(name)
     if bucket is None or not bucket.alive:
         raise Missing(f"bucket `{name}` does not exist")
     return BucketView(name, bucket.streams, bucket.created_us // 1000)
@@ -180,7 +180,8 @@ def _bucket_stream(context: Context, bucket: str, entry: BucketEntry) -> BucketS
     state = context.ledger.states.peek(Name(bucket, entry.name))
     tail, ts, closed = entry.next_seq, entry.ts, bool(entry.closed)
     if state is not None and state.id == entry.stream:
-        tail, ts, closed = state.tail.seq, state.ts, state.tail_closed
+        tail, closed = state.tail.seq, state.tail_closed
+        ts = state.ts if state.settled else ts
     status = "Closed" if closed else "Open"
     return BucketStream(entry.name, status, entry.content_type, tail, entry.created_us // 1000, ts // 1000)
 

@@ -9,7 +9,7 @@ from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
-from streams_node.ingest.append import AppendRequest, append
+from streams_node.ingest.append import LARGE_BYTES, AppendRequest, append, open_large
 from streams_node.ingest.create import Created, CreateRequest, create
 from streams_node.ingest.remove import delete_stream
 from streams_node.protocol import content_types
@@ -24,11 +24,13 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     found = collected(scope["headers"])
     said = write_headers(found, context.settings)
     body = await context.bodies.read(scope, receive, found.get(b"content-length"))
+    request = AppendRequest(body, *said)
     ledger = context.ledger
+    if len(body) >= LARGE_BYTES:
+        request = await open_large(ledger, request, is_json=content_types.is_json(said.content_type or ""))
     state = ledger.states.peek(target.name)
     if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
         state = await ledger.living(target.name)
-    request = AppendRequest(body, *said)
     before = state.next_seq  # `append` decides before it waits for anything
     appended = await append(ledger, state, request)
     if appended.batch is not None:
@@ -59,11 +61,15 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
             raise NotImplementedYet("forks are not there yet")
     said = write_headers(found, context.settings)
     body = await context.bodies.read(scope, receive, found.get(b"content-length"))
+    content_type = said.content_type or content_types.DEFAULT
+    first = AppendRequest(body, *said)
+    if len(body) >= LARGE_BYTES:
+        first = await open_large(context.ledger, first, is_json=content_types.is_json(content_type))
     request = CreateRequest(
-        said.content_type or content_types.DEFAULT,
+        content_type,
         ttl_s,
         expires_us,
-        AppendRequest(body, *said),
+        first,
         implicit_bucket=target.surface is Surface.V1,
     )
     created = await create(context.ledger, target.name, request)

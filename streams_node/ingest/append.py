@@ -1,14 +1,15 @@
 """Decides one append: the order of the checks is the protocol's, and nothing changes unless all of them pass."""
 
+import asyncio
 from typing import NamedTuple
 
 from streams_node.errors import (
     ContentTypeMismatch,
     InvalidRequest,
     InvariantBroken,
-    Overloaded,
     ProducerFenced,
     ProducerGap,
+    ProducerLimit,
     SequenceRegressed,
     StreamClosed,
     StreamsError,
@@ -19,9 +20,11 @@ from streams_node.ingest.ledger import Ledger, log_end
 from streams_node.ingest.state import StreamState
 from streams_node.protocol.anchors import jump_of, moved
 from streams_node.protocol.content_types import media
-from streams_node.protocol.frames import BadJson, Piece, cut_bytes, cut_elements, json_elements
+from streams_node.protocol.frames import BadJson, Piece, TooManyElements, cut_bytes, cut_elements, json_elements
 from streams_node.protocol.producers import Producer, Verdict, expected_seq, judge
 from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
+
+LARGE_BYTES = 512 << 10  # opening that much JSON takes about a millisecond
 
 
 class ProducerHeaders(NamedTuple):
@@ -40,6 +43,14 @@ class AppendRequest(NamedTuple):
     stream_seq: str | None = None
     key: bytes | None = None  # a packed routing key for all entries
     hint_us: int | None = None
+    opened: "Opened | None" = None  # a large JSON body, opened beforehand
+
+
+class Opened(NamedTuple):
+    """The elements of a JSON body, or what is wrong with it: said when its turn comes among the checks."""
+
+    elements: list[bytes]
+    wrong: StreamsError | None = None
 
 
 class Appended(NamedTuple):
@@ -83,7 +94,7 @@ def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Append
         if verdict is not Verdict.ACCEPT:
             return _on_verdict(state, last, verdict, producer)
         if last is None and len(state.producers) >= ledger.settings.producers_per_stream_max:
-            raise Overloaded(f"the stream has its {len(state.producers)} producers already; none can be added")
+            raise ProducerLimit(f"the stream has its {len(state.producers)} producers already; none can be added")
     if request.stream_seq is not None and state.stream_seq is not None:
         _check_stream_seq(state.stream_seq, request.stream_seq)
     ledger.admit(len(body))
@@ -95,23 +106,40 @@ def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -
     content_type = request.content_type or ""
     if content_type != state.content_type and media(content_type) != state.media:
         raise ContentTypeMismatch(f"the stream is `{state.content_type}`, the body says `{content_type}`")
-    return pieces_of(ledger, request.body, is_json=state.is_json)
+    return pieces_of(ledger, request, is_json=state.is_json)
 
 
-def pieces_of(ledger: Ledger, body: bytes, *, is_json: bool, empty_array: bool = False) -> list[Piece]:
-    """The body as pieces; a JSON body is checked and opened here."""
+def pieces_of(ledger: Ledger, request: AppendRequest, *, is_json: bool, empty_array: bool = False) -> list[Piece]:
+    """The body as pieces; a JSON body is checked and opened here, unless that was done before."""
     piece_max = ledger.settings.log_row_bytes_max
     if not is_json:
-        return cut_bytes(body, piece_max)
-    try:
-        elements = json_elements(body)
-    except BadJson as problem:
-        raise InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}") from None
+        return cut_bytes(request.body, piece_max)
+    elements, wrong = request.opened or opened(request.body, ledger.settings.append_entries_max)
+    if wrong is not None:
+        raise wrong
     if not elements and not empty_array:
         raise InvalidRequest("a JSON array in an append", "non-empty", "[]")
-    if len(elements) > ledger.settings.append_entries_max:
-        raise TooLarge(f"an append may hold {ledger.settings.append_entries_max} messages, not {len(elements)}")
     return cut_elements(elements, piece_max)
+
+
+async def open_large(ledger: Ledger, request: AppendRequest, *, is_json: bool) -> AppendRequest:
+    """Open a large JSON body beside the loop, which would stand still for as long as that takes."""
+    if not is_json or len(request.body) < LARGE_BYTES:
+        return request
+    loop = asyncio.get_running_loop()
+    done = await loop.run_in_executor(ledger.openers, opened, request.body, ledger.settings.append_entries_max)
+    return request._replace(opened=done)
+
+
+def opened(body: bytes, entries_max: int) -> Opened:
+    """The elements of a JSON body, each with the client's own bytes."""
+    try:
+        elements = json_elements(body, entries_max)
+    except BadJson as problem:
+        return Opened([], InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}"))
+    except TooManyElements:
+        return Opened([], TooLarge(f"an append may hold {entries_max} messages; this one has more"))
+    return Opened(elements)
 
 
 def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: AppendRequest) -> Appended:

@@ -41,6 +41,11 @@ class Batch:
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
 
+    def release(self) -> None:
+        """Let go of everything but the outcome: states refer to their last batch for long."""
+        self.writes = Writes()
+        self.touched, self.created, self.ended, self.headed = [], [], [], []
+
     def __await__(self) -> Any:
         return self.settling.__await__()
 
@@ -204,7 +209,10 @@ class Committer:
             await self._writer.run(commit, batch.writes)
             self._on_committed(batch)
         except Exception as problem:  # noqa: BLE001 - whatever was raised, nobody may be told that it is stored
-            self._on_failed(self._refuse(batch, problem))
+            doomed = self._refuse(batch, problem)
+            self._on_failed(doomed)
+            for one in doomed:
+                one.release()
             return
         batch.settled = True
         self._forget(batch)
@@ -213,6 +221,7 @@ class Committer:
         if batch.headed and self._flushing:
             crash_point("heads.between")
         self._observe(batch, began, time.perf_counter())
+        batch.release()
 
     def _forget(self, batch: Batch) -> None:
         self.queued_appends -= batch.appends
@@ -225,6 +234,8 @@ class Committer:
         log.error("commit failed", error=repr(problem), refused=sum(one.appends for one in doomed))
         self._full.clear()
         self.open = Batch(self._loop, time.perf_counter())
+        # No slice of heads may follow: they show what was refused. The states stay dirty, so memory keeps them.
+        self._dirty, self._flushing = [], []
         for one in doomed:
             self._forget(one)
             one.settled = True

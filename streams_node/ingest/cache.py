@@ -169,7 +169,8 @@ class StateCache:
 
     def _evict(self, *, keep: StreamState) -> None:
         """Make room, but never with the state that has just come: others may wait for the same load, and there must be
-        one state a stream, or two requests would decide on the same sequence numbers."""
+        one state a stream, or two requests would decide on the same sequence numbers.
+        """
         for _ in range(_PASSES):
             if self.bytes <= self._bytes_max or not self._states:
                 return
@@ -210,6 +211,15 @@ class BucketCache:
             if batch is None or batch.settled:
                 return self._put(Bucket(found.bucket, name, found.streams, found.created_us, bool(found.alive)))
             await batch.settling
+
+    async def stored(self, name: str) -> Bucket | None:
+        """The bucket once everything decided about it is on disk: an answer may rest on it."""
+        bucket = await self.get(name)
+        batch = None if bucket is None else self.moving.get(bucket.id)
+        if batch is None or batch.settled:
+            return bucket
+        await batch.settling
+        return await self.get(name)
 
     def create(self, name: str, now_us: int) -> Bucket:
         """A new bucket, decided and not stored yet."""

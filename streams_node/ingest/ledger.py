@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import sql
@@ -46,6 +47,7 @@ class Ledger:
         self.refusals: dict[str, StreamsError] = {}  # why every write is refused at the moment, by reason
         self.broken = False  # a commit failed and the database has not been brought up to the log yet
         self.failures = 0
+        self.openers = ThreadPoolExecutor(1, thread_name_prefix="open-json")
         self._recovery: asyncio.Task[None] | None = None
         self.committer = Committer(
             database.writer,
@@ -91,9 +93,10 @@ class Ledger:
         return state_or_absent
 
     async def settle(self, state: StreamState) -> None:
-        """Wait until everything decided about a stream is on disk: an answer that rests on it may go out."""
-        while not state.settled and state.batch is not None:
-            await state.batch.settling
+        """Wait until what is decided about a stream by now is on disk: an answer that rests on it may go out."""
+        batch = state.batch
+        if batch is not None and not batch.settled:
+            await batch.settling
 
     def trust(self) -> None:
         """Refuse while memory holds decisions of a failed batch: what they say is not stored must not be confirmed."""

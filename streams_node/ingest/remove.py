@@ -22,7 +22,7 @@ async def delete_stream(ledger: Ledger, name: Name) -> Batch:
 
 async def create_bucket(ledger: Ledger, name: str) -> Batch:
     """A new bucket; 409 when there is one, also one that a stream's path made."""
-    bucket = await ledger.buckets.get(name)
+    bucket = await ledger.buckets.stored(name)
     ledger.admit(0)
     bucket = bucket or ledger.buckets.peek(name)
     if bucket is not None and bucket.alive:
@@ -40,12 +40,13 @@ async def create_bucket(ledger: Ledger, name: str) -> Batch:
 
 async def delete_bucket(ledger: Ledger, name: str) -> Batch:
     """The end of an empty bucket. Streams whose time is over do not count; soft-deleted ones do, their data lives."""
-    bucket = await ledger.buckets.get(name)
+    bucket = await ledger.buckets.stored(name)
+    if bucket is not None and bucket.alive and bucket.streams:
+        await end_streams(ledger, _SWEEP)
+        bucket = await ledger.buckets.stored(name)
     ledger.admit(0)
     if bucket is None or not bucket.alive:
         raise Missing(f"bucket `{name}` does not exist")
-    if bucket.streams:
-        await end_streams(ledger, _SWEEP)
     if bucket.streams:
         raise BucketNotEmpty(f"bucket `{name}` holds {bucket.streams} streams; delete them first")
     bucket.alive = False

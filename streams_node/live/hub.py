@@ -4,10 +4,12 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from typing import NamedTuple, Protocol
 
 from streams_node.ingest.state import StreamState
 
+_CHUNK_BYTES = 160  # what keeping a chunk costs beside its payload
 _FED_AT_ONCE = 100  # followers; a write takes some 5 µs each
 
 
@@ -50,7 +52,7 @@ class Hub:
         self.ended = False  # the stream is gone, or the node stops: readers finish
         self._chunks: deque[Chunk] = deque()
         self._followers: dict[Follower, asyncio.Future[bool]] = {}
-        self._due: list[tuple[Follower, asyncio.Future[bool]]] = []
+        self._due: dict[Follower, None] = {}
         self._waiters: set[asyncio.Future[bool]] = set()
         self._memo_key: object = None
         self._memo: bytes = b""
@@ -60,9 +62,9 @@ class Hub:
         if self._chunks and self._chunks[-1].end != chunk.start:
             self.forget()
         self._chunks.append(chunk)
-        self.bytes += len(chunk.payload)
+        self.bytes += len(chunk.payload) + _CHUNK_BYTES
         while self.bytes > bytes_max:
-            self.bytes -= len(self._chunks.popleft().payload)
+            self.bytes -= len(self._chunks.popleft().payload) + _CHUNK_BYTES
 
     def forget(self) -> None:
         """Drop the hot tail; readers ask the database."""
@@ -77,7 +79,10 @@ class Hub:
         if chunks[-1].start == start and chunks[-1].end == end:
             payload = chunks[-1].payload
             return payload if len(payload) <= bytes_max else None
-        covered = [chunk for chunk in chunks if chunk.start >= start and chunk.end <= end]
+        covered = [
+            chunk for chunk in takewhile(lambda chunk: chunk.start >= start, reversed(chunks)) if chunk.end <= end
+        ]
+        covered.reverse()
         if not covered or covered[0].start != start or covered[-1].end != end:
             return None
         joined = (b"," if self.state.is_json else b"").join(chunk.payload for chunk in covered if chunk.payload)
@@ -99,14 +104,16 @@ class Hub:
                 waiter.set_result(True)
         if self._followers and not self._due:
             asyncio.get_running_loop().call_soon(self._feed)
-        self._due = list(self._followers.items())
+        for follower in self._followers:  # whoever waits for earlier news keeps its place
+            self._due.setdefault(follower)
 
     def _feed(self) -> None:
         """Hand the news to some followers, then let the loop do other things: thousands at once would hold it up."""
-        for follower, fallen in self._due[-_FED_AT_ONCE:]:
-            if not fallen.done() and not follower.feed():
+        for follower in list(islice(self._due, _FED_AT_ONCE)):
+            del self._due[follower]
+            fallen = self._followers.get(follower)
+            if fallen is not None and not fallen.done() and not follower.feed():
                 fallen.set_result(True)
-        del self._due[-_FED_AT_ONCE:]
         if self._due:
             asyncio.get_running_loop().call_soon(self._feed)
 

@@ -35,6 +35,9 @@ class Live:
             raise Missing(f"stream `{state.name.stream}` does not exist")
         hub = state.hub
         if hub is None:
+            old = self._hubs.get(state.id)  # of the same stream, before a failed commit
+            if old is not None:
+                self._forget(old)
             hub = state.hub = self._hubs[state.id] = Hub(state)
         hub.readers += 1
         self.readers[mode] += 1

@@ -7,6 +7,7 @@ keys      01 utf-8                        every entry has this routing key
           02 (u32le length, utf-8)*       one key an entry; length ffffffff is "no key"
 """
 
+import re
 import sys
 from array import array
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ KEY_FOR_ALL = b"\x01"
 KEY_PER_ENTRY = b"\x02"
 _NO_KEY = 0xFFFFFFFF
 _WHITE = b" \t\r\n"
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
+_INNERMOST = re.compile(rb"\[[^\[\]{}]*\]|\{[^\[\]{}]*\}")
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 _ANY = msgspec.json.Decoder(msgspec.Raw)
 
@@ -36,7 +39,11 @@ class BadJson(ValueError):
     """The body is not JSON; the message says where."""
 
 
-def json_elements(body: bytes) -> list[bytes]:
+class TooManyElements(ValueError):
+    """The body is an array of more messages than one append may hold."""
+
+
+def json_elements(body: bytes, elements_max: int | None = None) -> list[bytes]:
     """The messages of a JSON body with the client's own bytes: an array is opened one level, anything else is one.
 
     The scanner checks syntax but not the text encoding, so that is checked first.
@@ -45,10 +52,33 @@ def json_elements(body: bytes) -> list[bytes]:
         if not body.isascii():
             body.decode("utf-8")
         if body.lstrip(_WHITE)[:1] == b"[":
+            _bound(body, elements_max)
             return [bytes(element) for element in _ELEMENTS.decode(body)]
         return [bytes(_ANY.decode(body))]
+    except TooManyElements:
+        raise
     except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
         raise BadJson(str(problem)) from None
+
+
+def _bound(body: bytes, elements_max: int | None) -> None:
+    if elements_max is not None and body.count(b",") >= elements_max and elements_of(body) > elements_max:
+        raise TooManyElements
+
+
+def elements_of(body: bytes) -> int:
+    """How many elements an array has, without making one of them: strings are taken out, then what is nested.
+
+    Exact for valid JSON. For anything else it is some number, and the decoder refuses the body afterwards.
+    """
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside = b"".join(plain.split(b'"')[::2]).translate(None, delete=_NOT_STRUCTURE)
+    inner = outside[1:-1]
+    while True:
+        flat = _INNERMOST.sub(b"", inner)
+        if len(flat) == len(inner):
+            return flat.count(b",") + 1
+        inner = flat
 
 
 def cut_bytes(body: bytes, piece_bytes_max: int) -> list[Piece]:

@@ -15,6 +15,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _DIGITS = {c: i for i, c in enumerate(_ALPHABET)} | {"O": 0, "I": 1, "L": 1}
 _LENGTH = 26
+_UNUSED = (1 << 34) - 1  # in_block, which is always 0 so far, and the two spare bits
 _SHORT_ENTRIES = 1 << 36  # below it, in epoch 0, only 8 digits differ from zero
 START_ALIAS = "0000000000000000_0000000000000000"  # another server's start; public suites send it
 U64 = (1 << 64) - 1
@@ -50,5 +51,7 @@ def decode(token: str) -> Position | None:
         if digit is None:
             return None
         value = value << 5 | digit
+    if value & _UNUSED:
+        return None  # no token that was issued has these bits set
     value >>= 2
     return Position(Epoch(value >> 96), Seq(value >> 32 & U64))

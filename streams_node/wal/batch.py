@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sql
+from streams_node.errors import invariant
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.heads import HeadRow, ProducerRow, write_many
 
@@ -51,6 +52,9 @@ def _commit_mixed(db: sqlite3.Connection, writes: Writes) -> None:
         _insert_rows(db, writes.rows)
         crash_point("commit.inside")
         write_many(db, STREAMS.write_producers, writes.producers)
+        if writes.heads:
+            newest = db.execute(LOG.last_row_id).fetchone()[0]
+            invariant(max(head.last_row for head in writes.heads) <= newest, "no head is ahead of the log")
         write_many(db, STREAMS.write_heads, writes.heads)
         if writes.heads:
             crash_point("commit.heads")

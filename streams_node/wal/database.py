@@ -1,5 +1,6 @@
 """The database as the rest of the node sees it: one writer, a few readers, and every question as a method."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal import listing
 from streams_node.wal.batch import rollback
-from streams_node.wal.checkpoint import Checkpoints, Outcome, truncate
+from streams_node.wal.checkpoint import Checkpoints, Outcome, grow, truncate
 from streams_node.wal.connection import Connection, open_reader, open_writer
 from streams_node.wal.graves import free_some
 from streams_node.wal.heads import replay
@@ -25,6 +26,9 @@ T = TypeVar("T")
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
+
+
+_MARKS_MAX = 1024  # ends of listing pages: a thousand pages of a thousand streams
 
 
 class Marks(NamedTuple):
@@ -54,10 +58,12 @@ class Readers:
         if sum(busy) >= self._queue_max:
             raise Overloaded("the read queue is full; try again")
         busy[at] += 1
-        try:
-            return await self._connections[at].run(work, *args, **kwargs)
-        finally:
-            busy[at] -= 1
+        task = asyncio.ensure_future(self._connections[at].run(work, *args, **kwargs))
+        task.add_done_callback(lambda _: self._done(at))
+        return await asyncio.shield(task)  # a reader that gave up has not stopped the query
+
+    def _done(self, at: int) -> None:
+        self._busy[at] -= 1
 
     async def close(self) -> None:
         for connection in self._connections:
@@ -67,45 +73,49 @@ class Readers:
 class Database:
     """Opened once a process. Writes go through `writer` in the order they are sent; reads never wait for them."""
 
-    def __init__(self, path: Path, writer: Connection, syncer: Connection, readers: Readers) -> None:
+    def __init__(
+        self, path: Path, writer: Connection, syncer: Connection, readers: Readers, finder: Connection
+    ) -> None:
         self.path = path
         self.writer = writer
         self.readers = readers
+        self._finder = finder
+        self._marks: dict[int, listing.Mark] = {}
         self._checkpoints = Checkpoints(path, syncer, writer)
 
     @classmethod
     async def open(
-        cls, path: Path, *, cache_bytes: int, reader_threads: int, read_queue_max: int
+        cls, path: Path, *, cache_bytes: int, reader_threads: int, read_queue_max: int, wal_bytes: int = 0
     ) -> tuple[Self, Marks]:
         try:
             writer = await open_writer(path, cache_bytes=cache_bytes)
+            await asyncio.to_thread(grow, path, wal_bytes)
         except sqlite3.Error as problem:
             raise DataFolderError(f"the database `{path}` cannot be opened: {problem}") from problem
         try:
             await writer.run(migrate)
             marks = await writer.run(_marks)
             syncer = await open_writer(path, cache_bytes=1 << 20)
-            readers = [
-                await open_reader(path, cache_bytes=max(1 << 21, cache_bytes // reader_threads))
-                for _ in range(reader_threads)
-            ]
+            share = max(1 << 21, cache_bytes // (reader_threads + 1))
+            finder = await open_reader(path, cache_bytes=share)  # of its own: an append does not wait for long reads
+            readers = [await open_reader(path, cache_bytes=share) for _ in range(reader_threads)]
         except sqlite3.DatabaseError as problem:
             await writer.close()
             raise DataFolderError(f"the database `{path}` is not usable: {problem}") from problem
         except BaseException:
             await writer.close()
             raise
-        return cls(path, writer, syncer, Readers(readers, read_queue_max)), marks
+        return cls(path, writer, syncer, Readers(readers, read_queue_max), finder), marks
 
     async def recover(self) -> Marks:
         """After a failed commit: no open transaction, heads brought up to the log."""
         return await self.writer.run(_recover)
 
     async def load_streams(self, names: list[Name]) -> list[Found]:
-        return await self.readers.run(load_streams, names)
+        return await self._finder.run(load_streams, names)
 
     async def load_bucket(self, name: str) -> FoundBucket | None:
-        return await self.readers.run(load_bucket, name)
+        return await self._finder.run(load_bucket, name)
 
     async def read_slice(
         self, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool = False
@@ -121,7 +131,13 @@ class Database:
         return await self.readers.run(listing.list_bucket, bucket, prefix, after, limit, now_us)
 
     async def list_streams(self, limit: int, offset: int, now_us: int) -> list[listing.StreamEntry]:
-        return await self.readers.run(listing.list_streams, limit, offset, now_us)
+        """A page by offset. Where pages ended is remembered, so that whoever reads them in order never walks."""
+        entries, end = await self.readers.run(listing.list_streams, limit, offset, now_us, self._marks.get(offset))
+        if end is not None and limit:
+            self._marks[offset + limit] = end
+            if len(self._marks) > _MARKS_MAX:
+                del self._marks[next(iter(self._marks))]
+        return entries
 
     async def free_some(self, rows: int) -> int:
         """Free some log rows of dead streams; returns how many."""
@@ -133,6 +149,7 @@ class Database:
 
     async def close(self) -> None:
         await self.readers.close()
+        await self._finder.close()
         await self._checkpoints.close()
         try:
             await self.writer.run(truncate)

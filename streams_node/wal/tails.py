@@ -7,6 +7,7 @@ import sql
 from streams_node.protocol.frames import unpack_lens
 
 _LOG = sql.queries("log")
+ROWS_MAX = 4096  # in a page: tiny entries would make a thread of the few readers busy for seconds
 _DENSE = 4  # scan a stretch of the log when at least one row in this many is the stream's
 
 
@@ -51,6 +52,8 @@ def read_slice(
     last = (end.row, end.seq, end.position, end.ordinal)
     if end.position > limit:
         last = _find(db, _LOG.find_by_position, {"row": end.row, "position": max(limit, first[2] + 1)})
+    if last[3] - first[3] >= ROWS_MAX:
+        last = _find(db, _LOG.find_by_ordinal, {"row": last[0], "ordinal": first[3] + ROWS_MAX - 1})
     taken = _take(_rows(db, stream, first, last), start, bytes_max, is_json=is_json, raw=raw)
     if taken is None:  # the first entry alone is larger than the page
         last = _last_row_of(db, end, start)

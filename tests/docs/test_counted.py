@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_node.http.gauges import register
 from streams_node.ingest import batches
-from streams_node.observe.gauges import register
 from streams_node.observe.metrics import READ_MODES
 from streams_node.testing.inprocess import InProcess, in_process
 

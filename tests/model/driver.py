@@ -8,13 +8,13 @@ import tempfile
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, Running, in_process
 from streams_node.wal.folder import DATABASE
 from tests.http.wire import SECURITY, Reply, ask
-from tests.model.world import ANY, Expected, Page, Span, Stream, World, joined
+from tests.model.world import ANY, Expected, Name, Page, Span, Stream, World, joined
 
 T = TypeVar("T")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where it exists, an fsync costs nothing; no test here is about lost power
@@ -23,6 +23,14 @@ AHEAD_MS = 300_000
 NOT_PROTOCOL = (
     "access-control-allow-origin", "access-control-expose-headers", "content-length", "x-request-id",
 )  # fmt: skip
+
+
+class Sent(NamedTuple):
+    """A request that was sent together with others: its answer, and what the model says of it."""
+
+    name: Name
+    reply: Reply
+    predict: Callable[[World, bool], Expected]
 
 
 class Driver:
@@ -103,6 +111,9 @@ class Driver:
         self.clock.advance(seconds)
         self.world.now_us = self.clock()
 
+    def advance_to(self, moment_us: int) -> None:
+        self.clock.now_us = self.world.now_us = moment_us
+
     # --- one request ------------------------------------------------------------------------------------------------
 
     def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
@@ -124,6 +135,26 @@ class Driver:
                 return expected
             faults.append(fault)
         raise AssertionError(f"{' / '.join(faults) or 'no outcome is possible'}\n{reply}")
+
+    def hold_together(self, sent: list[Sent]) -> None:
+        """Answers to requests that were sent at once: there must be an order in which the model says the same."""
+        found = self._in_some_order(self.world, sent)
+        assert found is not None, "no order explains these answers:\n" + "\n".join(str(one.reply) for one in sent)
+        self.world = found
+        for one in sent:
+            self._learn_tokens(one.reply)
+
+    def _in_some_order(self, world: World, sent: list[Sent]) -> World | None:
+        if not sent:
+            return world
+        for at, one in enumerate(sent):
+            for alive in world.possible(one.name):
+                after = copy.deepcopy(world)
+                if self.fault(one.reply, one.predict(after, alive)) is None:
+                    found = self._in_some_order(after, sent[:at] + sent[at + 1 :])
+                    if found is not None:
+                        return found
+        return None
 
     def fault(self, reply: Reply, expected: Expected) -> str | None:
         """What is wrong with an answer; None when nothing is."""
@@ -194,6 +225,9 @@ class Driver:
         if span is not None:
             self.tags[reply.headers["etag"]] = span
             self.spans[span] = reply.headers["etag"]
+        self._learn_tokens(reply)
+
+    def _learn_tokens(self, reply: Reply) -> None:
         for name in ("stream-next-offset", "stream-end-offset"):
             token = reply.headers.get(name)
             if token is not None and token not in self.tokens:

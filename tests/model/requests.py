@@ -79,3 +79,12 @@ def check_listing(said: dict[str, Any], bucket: str, prefix: str, lines: dict[st
 
 def post(name: Name, request: Append, world: World, alive: bool) -> Expected:  # noqa: FBT001 - called with what is possible
     return world.post(name, request, alive=alive)
+
+
+def put(name: Name, request: Append, path: str, world: World, alive: bool) -> Expected:  # noqa: FBT001 - as above
+    location = "http://node.test" + path
+    return world.put(name, request, alive=alive, ttl_s=None, expires_us=None, implicit=True, path=location)
+
+
+def get(name: Name, bytes_max: int, world: World, alive: bool) -> Expected:  # noqa: FBT001 - as above
+    return world.get(name, None, alive=alive, bytes_max=bytes_max, form=None)

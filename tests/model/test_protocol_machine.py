@@ -6,6 +6,7 @@ The default run is 250 lives of 40 steps; STREAMS_MODEL_EXAMPLES and STREAMS_MOD
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 
 from hypothesis import HealthCheck, note, settings
@@ -17,14 +18,16 @@ from streams_node.ingest.remove import end_streams
 from streams_node.testing.inprocess import Running
 from tests.http.event_streams import events_of
 from tests.http.wire import PATIENCE_S, Reply, ask
-from tests.model.driver import PAGE_BYTES, Driver
+from tests.model.driver import PAGE_BYTES, Driver, Sent
 from tests.model.requests import (
     check_listing,
     code_of,
+    get,
     headers_of,
     is_text,
     path_of,
     post,
+    put,
     query_of,
     shown,
     token_of,
@@ -41,9 +44,9 @@ BUCKETS = ["shop", "kiosk", "_default", "none"]
 JSON, TEXT, BYTES = "application/json", "text/plain; charset=utf-8", "image/png"
 TYPES = [JSON, JSON, TEXT, BYTES, "Application/JSON; x=y", None]
 WRITES = ["append"] * 9 + ["create"] * 4 + ["delete", "delete", "malformed"]
-WRITES += ["append_together", "retry_together", "create_together"]
+WRITES += ["append_together", "retry_together", "create_together", "all_together", "all_together"]
 READS = ["read"] * 4 + ["look", "poll", "poll", "follow", "follow"]
-MOMENTS = ["advance"] * 4 + ["set_back", "sweep", "restart", "crash"]
+MOMENTS = ["advance"] * 3 + ["edge"] * 3 + ["set_back", "sweep", "restart", "crash"]
 MOMENTS += ["make_bucket", "see_bucket", "drop_bucket", "list_bucket"]
 MALFORMED: list[dict[str, str]] = [
     {"producer-id": "p"}, {"producer-id": "p", "producer-epoch": "1"}, {"stream-seq": ""}, {"stream-timestamp": "soon"},
@@ -73,7 +76,7 @@ producers = st.one_of(
 )
 sequences = st.one_of(st.none(), st.none(), st.none(), st.sampled_from(["a", "b", "bb", "é", "z"]))
 lifetimes = st.sampled_from(
-    [None, None, None, None, "ttl 5", "ttl 60", "ttl 600", "ttl 0", "at 30", "at 1000", "at -5"]
+    [None, None, None, "ttl 5", "ttl 60", "ttl 60", "ttl 600", "ttl 0", "at 30", "at 1000", "at -5"]
 )
 offsets = st.one_of(
     st.sampled_from(["none", "-1", "now", "alias", "tail", "tail", "beyond", "later-epoch", "garbage", "lower"]),
@@ -91,6 +94,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         self.driver = Driver(tiny_cache=tiny_cache, heads_flush_rows=flush, commit_rows_max=rows)
         for at, content_type in enumerate((JSON, TEXT, BYTES)):
             self._put(NAMES[at * 2], Append(b"[1,2,3]", content_type), v1=True)
+        self._put(NAMES[1], Append(b"1", TEXT), {"stream-ttl": "60"}, ttl_s=60, v1=True)
 
     @override
     def teardown(self) -> None:
@@ -218,6 +222,36 @@ class ProtocolMachine(RuleBasedStateMachine):
                 name, request, alive=alive, ttl_s=None, expires_us=None, implicit=True, path="http://node.test" + path,
             ))  # fmt: skip
 
+    def _all_together(self, data: st.DataObject) -> None:
+        """Different requests to one stream at once: their answers are those of some order."""
+        name = self._name(data)
+        stream = self.world.streams.get(name)
+        path, kind = path_of(name, v1=True), TEXT if stream is None else stream.content_type
+        wishes: list[tuple[str, Append, Callable[[World, bool], Expected]]] = []
+        for at in range(data.draw(st.integers(2, 4))):
+            body = written(f"{at} at once")
+            producer = self._producer(stream, data.draw(st.sampled_from([None, ("p", "next"), ("p", "epoch")])))
+            match data.draw(st.sampled_from(["append", "append", "close", "delete", "create", "head", "read"])):
+                case "append":
+                    request = Append(body, kind, producer=producer)
+                    wishes.append(("POST", request, partial(post, name, request)))
+                case "close":
+                    request = Append(body, kind, close=True, producer=producer)
+                    wishes.append(("POST", request, partial(post, name, request)))
+                case "create":
+                    request = Append(body, kind)
+                    wishes.append(("PUT", request, partial(put, name, request, path)))
+                case "delete":
+                    wishes.append(("DELETE", Append(), lambda world, alive: world.delete(name, alive=alive)))
+                case "head":
+                    wishes.append(("HEAD", Append(), lambda world, alive: world.head(name, alive=alive)))
+                case _:
+                    wishes.append(("GET", Append(), partial(get, name, PAGE_BYTES)))
+        replies = self._together([(method, path, headers_of(request), request.body) for method, request, _ in wishes])
+        self.driver.hold_together(
+            [Sent(name, reply, predict) for reply, (_, _, predict) in zip(replies, wishes, strict=True)]
+        )
+
     # --- reads ------------------------------------------------------------------------------------------------------
 
     def _read(self, data: st.DataObject) -> None:
@@ -310,7 +344,21 @@ class ProtocolMachine(RuleBasedStateMachine):
             check_listing(json.loads(reply.body), bucket, prefix or "", lines, limit or 1000)
 
     def _advance(self, data: st.DataObject) -> None:
-        self.driver.advance(data.draw(st.sampled_from([0.001, 1, 1, 4, 20, 60, 70, 1000])))
+        self.driver.advance(data.draw(st.sampled_from([0.001, 1, 1, 4, 4, 20, 20, 50, 70, 1000])))
+
+    def _edge(self, data: st.DataObject) -> None:
+        """To the last moment at which a stream must still be there, or to the first at which it must not; then look."""
+        ending = sorted(name for name, stream in self.world.streams.items() if stream.ends_us() is not None)
+        if not ending:
+            return
+        name = data.draw(st.sampled_from(ending))
+        stream = self.world.streams[name]
+        moment_us = (stream.dead_from if stream.ttl_s is not None else stream.ends_us()) or 0
+        if data.draw(st.booleans()):
+            moment_us = (stream.ends_us() or 0) - 1
+        self.driver.advance_to(max(moment_us, self.world.now_us))
+        reply = self.driver.ask("HEAD", path_of(name, v1=True))
+        self.driver.hold(reply, self.world.possible(name), lambda world, alive: world.head(name, alive=alive))
 
     def _set_back(self, data: st.DataObject) -> None:
         self.driver.advance(-data.draw(st.sampled_from([0.5, 10, 100])))
@@ -394,6 +442,9 @@ class ProtocolMachine(RuleBasedStateMachine):
         await self._waiting(stream)
         await self._act(name, action)
         reply = await poll
+        if action == "delete":
+            assert (reply.status, code_of(reply)) == (404, "not_found")
+            return
         fresh = stream.entries[tail:]
         headers = {"stream-end-offset": stream.token(stream.tail), "stream-next-offset": stream.token(stream.tail),
                    "stream-up-to-date": "true", "stream-cursor": ANY}  # fmt: skip

@@ -60,6 +60,10 @@ class Stream:
     def token(self, seq: int) -> str:
         return token(self.epoch, seq)
 
+    def ends_us(self) -> int | None:
+        """The moment up to which it is surely there; None when it has no end."""
+        return self.alive_until if self.ttl_s is not None else self.expires_us
+
     def touch(self, now_us: int, *, surely: bool = True) -> None:
         if self.ttl_s is not None:
             slack = max(SECOND, self.ttl_s * SECOND // 10)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import sql
 from streams_node.wal.graves import free_some
-from streams_node.wal.tails import LogEnd, LogMoved, Slice, read_slice
+from streams_node.wal.tails import ROWS_MAX, LogEnd, LogMoved, Slice, read_slice
 from tests.stage.interleaved import Interleaved, joined, long_history
 
 steady = settings(deadline=None)
@@ -85,10 +85,13 @@ def test_page_after_page_is_the_whole_stream_once(history: Interleaved, which: i
 
 @steady
 @given(st.integers(0, 3), st.data())
-def test_a_generous_bound_shows_everything_at_once(history: Interleaved, which: int, data: st.DataObject) -> None:
+def test_a_generous_bound_shows_everything_within_the_rows_of_a_page(
+    history: Interleaved, which: int, data: st.DataObject
+) -> None:
     end = data.draw(st.sampled_from(history.ends[which]))
     start = data.draw(st.integers(0, end.seq - 1))
-    assert read(history, which, end, start, 10**9, raw=False).end == end.seq
+    shown = read(history, which, end, start, 10**9, raw=False).end
+    assert shown == end.seq or shown >= start + ROWS_MAX // 2  # an entry of these takes at most two rows
 
 
 @steady

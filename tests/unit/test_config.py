@@ -266,7 +266,6 @@ def test_operator_port_differs_from_port_unless_both_are_chosen_by_the_system() 
         ({"append_body_bytes_max": "65MiB"}, "append_body_bytes_max"),
         ({"append_wait_ms_max": "6s"}, "append_wait_ms_max"),
         ({"live_waiters_max": "24001"}, "live_waiters_max"),
-        ({"sqlite_checkpoint_bytes": "33MiB"}, "sqlite_checkpoint_bytes"),
         ({"object_store_folder": "x", "object_store": "s3"}, "object_store_folder"),
     ],
 )
