@@ -83,7 +83,7 @@ class Follower:
         payload = hub.recent(self.position, tail, self._context.settings.read_page_bytes)
         if payload is None:
             return False
-        cycle.write_chunk(self._event(Page(self.position, tail, payload, up_to_date=True, closed=False), chunked=True))
+        cycle.write_chunk(self._event(Page(self.position, tail, payload, tail, closed=False), chunked=True))
         self._context.metrics.read_bytes += len(payload)
         self.position = tail
         self._wrote = cycle.protocol.loop.time()

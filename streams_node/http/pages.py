@@ -33,7 +33,7 @@ def page_headers(state: StreamState, page: Page) -> RawHeaders:
     headers: RawHeaders = [
         (b"content-type", state.content_type.encode("latin-1")),
         (b"stream-next-offset", state.token(page.end).encode()),
-        (b"stream-end-offset", state.tail_token().encode()),
+        (b"stream-end-offset", state.token(page.tail).encode()),
     ]
     if page.up_to_date:
         headers.append(UP_TO_DATE)

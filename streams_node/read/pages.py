@@ -15,8 +15,12 @@ class Page(NamedTuple):
     start: int
     end: int
     payload: bytes
-    up_to_date: bool  # it reaches the end as of this read
-    closed: bool  # and the stream is closed there
+    tail: int  # the end of the stream as of this read
+    closed: bool  # the page reaches it, and the stream is closed there
+
+    @property
+    def up_to_date(self) -> bool:
+        return self.end == self.tail
 
 
 async def read_page(database: Database, state: StreamState, start: int, bytes_max: int, *, raw: bool = False) -> Page:
@@ -24,12 +28,12 @@ async def read_page(database: Database, state: StreamState, start: int, bytes_ma
     tail, closed = state.tail, state.tail_closed  # one moment
     parts = plan(state.id, start, tail)
     if not parts:
-        return Page(start, start, b"", up_to_date=True, closed=closed)
+        return Page(start, start, b"", start, closed=closed)
     hub = state.hub
     if hub is not None and not raw:
         recent = hub.recent(start, tail.seq, bytes_max)
         if recent is not None:
-            return Page(start, tail.seq, recent, up_to_date=True, closed=closed)
+            return Page(start, tail.seq, recent, tail.seq, closed=closed)
     part = parts[0]
     try:
         taken = await database.read_slice(part.stream, part.end, part.start, bytes_max, is_json=state.is_json, raw=raw)
@@ -37,5 +41,4 @@ async def read_page(database: Database, state: StreamState, start: int, bytes_ma
         if state.gone:
             raise Missing(f"stream `{state.name.stream}` was deleted while it was read") from None
         raise Unavailable("the entries were moved while they were read; try again") from None
-    at_end = taken.end == tail.seq
-    return Page(start, taken.end, taken.payload, up_to_date=at_end, closed=at_end and closed)
+    return Page(start, taken.end, taken.payload, tail.seq, closed=closed and taken.end == tail.seq)
