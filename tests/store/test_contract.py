@@ -1,5 +1,6 @@
 """What every store promises, whatever is behind it. One attempt a call, except where `store` says otherwise."""
 
+import contextlib
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_node.errors import ObjectMissing, PreconditionFailed, StoreCorrupt
+from streams_node.errors import ObjectMissing, PreconditionFailed, StoreCorrupt, StoreUnavailable
 from streams_node.objects import Key, ObjectStore, RetryingStore, Stored, checksum_of
 from streams_node.objects.keys import (
     EVERYTHING,
@@ -137,6 +138,32 @@ def test_a_record_that_many_change_loses_no_change(store: RetryingStore) -> None
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(add_one, range(9)))
     assert store.get(OWNER).data == b"9"
+
+
+def test_whatever_many_do_to_one_key_a_reader_sees_one_write_whole(bare: ObjectStore) -> None:
+    keys = [OWNER, new_key()]
+
+    def work(number: int) -> None:
+        chance = random.Random(number)
+        for _ in range(25):
+            key, write_id = chance.choice(keys), new_write()
+            data = write_id.encode() * chance.randrange(1, 2000)
+            with contextlib.suppress(PreconditionFailed, ObjectMissing, StoreUnavailable):
+                match chance.randrange(4):
+                    case 0:
+                        bare.put(key, data, write_id=write_id)
+                    case 1:
+                        bare.put(key, data, write_id=write_id, if_match=bare.get(key).stored.etag)
+                    case 2:
+                        bare.delete(key)
+                    case _:
+                        seen, stored = bare.get(key)
+                        assert stored.write_id is not None
+                        assert seen == stored.write_id.encode() * (len(seen) // len(stored.write_id))
+                        assert (len(seen), checksum_of(seen)) == (stored.size, stored.checksum)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, range(3)))
 
 
 # --- deleting -------------------------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ def test_an_upload_that_is_too_late_is_cancelled_and_never_arrives(
 ) -> None:
     monkeypatch.setattr(s3, "_SLOWEST_BYTES_PER_S", 1 << 40)
     peer.read_pause_s = 0.02
-    data = bytes(32 * 1024 * 1024)
+    data = bytes(16 * 1024 * 1024)
     (tmp_path / "file").write_bytes(data)
     with in_time(), pytest.raises(StoreUnavailable) as caught:
         hasty.put(OWNER, tmp_path / "file" if as_file else data, write_id=new_write())
