@@ -30,8 +30,8 @@ async def long_poll(
     if left.done():
         context.ledger.touch(state)
         return 499
-    if state.gone:
-        raise Missing(f"stream `{state.name.stream}` was deleted")
+    if state.gone and (await context.ledger.living(state.name)).id != state.id:
+        raise Missing(f"stream `{state.name.stream}` was deleted")  # a recovery only makes its state anew
     page = await timed_page(context, state, start, query)
     headers = page_headers(state, page)
     if not page.closed:

@@ -200,6 +200,8 @@ class Committer:
                 state.batch = batch
                 batch.headed.append(state)
         if not self._flushing:
+            if not self._dirty:  # appends that came while it was under way are in its heads, too
+                self._flush_through = self.decided_through
             batch.writes.heads_through = self._flush_through
 
     async def _commit(self, batch: Batch) -> None:

@@ -8,7 +8,7 @@ Keeps    a writer ends when its node does, and takes up its work, with its open 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from typing_extensions import override
@@ -185,16 +185,6 @@ class Load:
     async def run(self, port: int) -> None:
         """Until the node is gone, or refuses."""
         await asyncio.gather(*(self._guarded(writer, port) for writer in self.writers))
-
-    async def during(self, port: int, act: Callable[[], Awaitable[None]]) -> None:
-        """Run while something happens to the node, which ends the run."""
-        running = asyncio.ensure_future(self.run(port))
-        try:
-            acting = asyncio.ensure_future(act())
-            await asyncio.wait({running, acting}, return_when=asyncio.FIRST_EXCEPTION)
-            await acting
-        finally:
-            await running
 
     async def settle(self, port: int) -> None:
         """After a start: read everything back and hold it against what clients were told."""

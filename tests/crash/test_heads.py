@@ -11,6 +11,7 @@ from streams_node.ingest import batches
 from streams_node.ingest.batches import HEADS_PER_BATCH
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from streams_node.wal.batch import COLUMNS, Writes, commit
+from tests.crash.faults import Faults, queued
 from tests.support.tables import check_tables
 
 
@@ -60,5 +61,25 @@ def test_slices_of_heads_that_are_all_gone_are_no_failure(tmp_path: Path) -> Non
             await node.context.ledger.committer.settled()
             assert node.context.ledger.failures == 0
             assert check_tables(tmp_path / "streams.db").unreplayed == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_clean_end_leaves_nothing_to_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when all that is new came between the beginning of a flush and the batch that carries it."""
+    faults = Faults(monkeypatch)
+
+    async def scenario() -> None:
+        async with in_process(tmp_path, heads_flush_rows=1_000_000) as node:
+            for name in ("a", "held"):
+                await node.request("PUT", f"/v1/stream/{name}", {"content-type": "text/plain"}, b"x")
+            held = await faults.hold(node, "/v1/stream/held")
+            node.context.ledger.committer.flush_heads()
+            append = asyncio.ensure_future(_append(node, "a", "p", 0))
+            await queued(node, 3)
+            faults.release()
+            assert ((await held).status, (await append).status) == (204, 200)
+            await node.context.ledger.committer.settled()
+        assert check_tables(tmp_path / "streams.db").unreplayed == 0
 
     asyncio.run(scenario())
