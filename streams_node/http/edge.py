@@ -133,6 +133,8 @@ class Edge:
             log.error("unexpected failure", request_id=request, method=scope["method"], exc_info=failure)
         if said.status >= _REFUSED:
             self._context.metrics.count_refusal(said.code)
+        if _answered(scope):
+            return said.status
         if _begun(scope):
             raise failure  # the answer has begun: cutting the connection is the only way to say that it is not whole
         headers = [*CORS, *said.headers, (b"x-request-id", request.encode())]
@@ -160,6 +162,12 @@ class Sent:
 
 def _first(raw_path: bytes) -> bytes:
     return raw_path[1 : raw_path.find(b"/", 1)]
+
+
+def _answered(scope: Scope) -> bool:
+    """Whether the connection has ended the request itself: its client left, or what came after it was broken."""
+    cycle = scope.get(CYCLE)
+    return cycle is not None and cycle.disconnected
 
 
 def _begun(scope: Scope) -> bool:

@@ -30,8 +30,11 @@ async def long_poll(
     if left.done():
         context.ledger.touch(state)
         return 499
-    if state.gone and (await context.ledger.living(state.name)).id != state.id:
-        raise Missing(f"stream `{state.name.stream}` was deleted")  # a recovery only makes its state anew
+    if state.gone:  # deleted, or loaded again after a failed commit
+        fresh = await context.ledger.readable(state.name)
+        if fresh.id != state.id:
+            raise Missing(f"stream `{state.name.stream}` was deleted")
+        state = fresh
     page = await timed_page(context, state, start, query)
     headers = page_headers(state, page)
     if not page.closed:

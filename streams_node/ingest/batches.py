@@ -78,6 +78,7 @@ class Committer:
         self._watch: asyncio.TimerHandle | None = None
         self._dirty: list[StreamState] = []
         self._flushing: list[StreamState] = []
+        self._flush_due = False  # a flush has begun, and its last slice is not in a batch yet
         self._flush_through = 0
         self.open = Batch(self._loop, time.perf_counter())
         self.queued_appends = 0
@@ -119,7 +120,7 @@ class Committer:
 
     def forget_heads(self) -> None:
         """All heads have been brought up to the log: none is behind."""
-        self._dirty, self._flushing = [], []
+        self._dirty, self._flushing, self._flush_due = [], [], False
         self._flush_through = self.decided_through
 
     @property
@@ -128,9 +129,10 @@ class Committer:
         return self.decided_through - self._flush_through
 
     def flush_heads(self) -> None:
-        """Begin to write every dirty head, a slice a batch."""
-        if self._flushing or not self._dirty:
+        """Begin to write every dirty head, a slice a batch; with none, only what is replayed moves."""
+        if self._flushing or self._flush_due or not (self._dirty or self.rows_behind):
             return
+        self._flush_due = True
         # In the order of the table, so that a slice touches neighbouring pages: a third of the page writes at random.
         self._flushing, self._dirty = sorted(self._dirty, key=attrgetter("id"), reverse=True), []
         self._flush_through = self.decided_through
@@ -179,12 +181,12 @@ class Committer:
     def _next(self) -> Batch | None:
         if self._full:
             return self._full.popleft()
-        return self._sealed() if self.open.appends or self._flushing else None
+        return self._sealed() if self.open.appends or self._flush_due else None
 
     def _sealed(self) -> Batch:
         """The open batch, which nothing joins any more. Heads join it now: later ones would be of rows behind it."""
         batch, self.open = self.open, Batch(self._loop, time.perf_counter())
-        if self._flushing:
+        if self._flush_due:
             self._add_heads(batch)
         return batch
 
@@ -200,8 +202,7 @@ class Committer:
                 state.batch = batch
                 batch.headed.append(state)
         if not self._flushing:
-            if not self._dirty:  # appends that came while it was under way are in its heads, too
-                self._flush_through = self.decided_through
+            self._flush_due = False
             batch.writes.heads_through = self._flush_through
 
     async def _commit(self, batch: Batch) -> None:
@@ -237,7 +238,7 @@ class Committer:
         self._full.clear()
         self.open = Batch(self._loop, time.perf_counter())
         # No slice of heads may follow: they show what was refused. The states stay dirty, so memory keeps them.
-        self._dirty, self._flushing = [], []
+        self._dirty, self._flushing, self._flush_due = [], [], False
         for one in doomed:
             self._forget(one)
             one.settled = True
