@@ -113,6 +113,7 @@ async def node(
             wal_bytes=settings.sqlite_wal_grown_bytes,
         )
         try:
+            folder.sign(used=True)
             context = _context(settings, database, marks, connections, now_us)
             yield context, Upkeep(context, connections, folder)
             await context.ledger.committer.settled()

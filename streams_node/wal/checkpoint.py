@@ -119,8 +119,11 @@ def grow(path: Path, bytes_min: int) -> None:
     """Give an unused -wal file its length now: an fsync of a file that grows takes half as long again."""
     wal = Path(f"{path}-wal")
     if wal.exists() and wal.stat().st_size == 0:
-        with wal.open("r+b") as file:
-            for _ in range(0, bytes_min, _GROWN_AT_ONCE):
-                file.write(bytes(_GROWN_AT_ONCE))
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with wal.open("r+b") as file:
+                for _ in range(0, bytes_min, _GROWN_AT_ONCE):
+                    file.write(bytes(_GROWN_AT_ONCE))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:  # no room to prepare: what is left belongs to the commits
+            os.truncate(wal, 0)

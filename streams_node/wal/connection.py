@@ -53,10 +53,20 @@ class Connection:
         await self._inner.close()
 
 
-async def open_writer(path: Path, *, cache_bytes: int) -> Connection:
-    """The one connection that writes. FULL: a commit returns after its fsync, which is what an answer promises."""
+async def open_writer(
+    path: Path, *, cache_bytes: int, check: Callable[[sqlite3.Connection], None] = lambda _: None
+) -> Connection:
+    """The one connection that writes. FULL: a commit returns after its fsync, which is what an answer promises.
+
+    `check` sees the database before anything about it is changed, be it only its journal.
+    """
+
+    def prepare(db: sqlite3.Connection, cache_bytes: int) -> None:
+        check(db)
+        _prepare_writer(db, cache_bytes)
+
     inner = await aiosqlite.connect(path, isolation_level=None, cached_statements=_STATEMENTS_CACHED, timeout=_BUSY_S)
-    return await _prepared(Connection(inner), _prepare_writer, cache_bytes)
+    return await _prepared(Connection(inner), prepare, cache_bytes)
 
 
 async def open_reader(path: Path, *, cache_bytes: int) -> Connection:

@@ -2,7 +2,8 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -17,7 +18,7 @@ from streams_node.wal.connection import Connection, open_reader, open_writer
 from streams_node.wal.graves import free_some
 from streams_node.wal.heads import replay
 from streams_node.wal.lookup import Found, FoundBucket, Name, load_bucket, load_streams
-from streams_node.wal.migrate import migrate
+from streams_node.wal.migrate import check_layout, migrate
 from streams_node.wal.tails import LogEnd, Slice, read_slice
 
 log = get_logger(__name__)
@@ -87,24 +88,21 @@ class Database:
     async def open(
         cls, path: Path, *, cache_bytes: int, reader_threads: int, read_queue_max: int, wal_bytes: int = 0
     ) -> tuple[Self, Marks]:
-        try:
-            writer = await open_writer(path, cache_bytes=cache_bytes)
-            await asyncio.to_thread(grow, path, wal_bytes)
-        except sqlite3.Error as problem:
-            raise DataFolderError(f"the database `{path}` cannot be opened: {problem}") from problem
-        try:
-            await writer.run(migrate)
-            marks = await writer.run(_marks)
-            syncer = await open_writer(path, cache_bytes=1 << 20)
-            share = max(1 << 21, cache_bytes // (reader_threads + 1))
-            finder = await open_reader(path, cache_bytes=share)  # of its own: an append does not wait for long reads
-            readers = [await open_reader(path, cache_bytes=share) for _ in range(reader_threads)]
-        except sqlite3.DatabaseError as problem:
-            await writer.close()
-            raise DataFolderError(f"the database `{path}` is not usable: {problem}") from problem
-        except BaseException:
-            await writer.close()
-            raise
+        share = max(1 << 21, cache_bytes // (reader_threads + 1))
+        async with AsyncExitStack() as opened:  # whatever fails, no connection stays: its thread would keep the process
+            try:
+                writer = await _kept(opened, open_writer(path, cache_bytes=cache_bytes, check=check_layout))
+                await asyncio.to_thread(grow, path, wal_bytes)
+                await writer.run(migrate)
+                marks = await writer.run(_marks)
+                syncer = await _kept(opened, open_writer(path, cache_bytes=1 << 20))
+                # Of its own: an append does not wait for long reads.
+                finder = await _kept(opened, open_reader(path, cache_bytes=share))
+                readers = [await _kept(opened, open_reader(path, cache_bytes=share)) for _ in range(reader_threads)]
+            except (sqlite3.Error, DataFolderError) as problem:
+                reason = getattr(problem, "message", problem)
+                raise DataFolderError(f"the database `{path}` cannot be used: {reason}") from problem
+            opened.pop_all()
         return cls(path, writer, syncer, Readers(readers, read_queue_max), finder), marks
 
     async def recover(self) -> Marks:
@@ -158,6 +156,13 @@ class Database:
         finally:
             await self.writer.close()
             self._checkpoints.index.close()
+
+
+async def _kept(opened: AsyncExitStack, opening: Coroutine[None, None, Connection]) -> Connection:
+    """Open a connection, and see that it is closed if one after it fails."""
+    connection = await opening
+    opened.push_async_callback(connection.close)
+    return connection
 
 
 def _recover(db: sqlite3.Connection) -> Marks:

@@ -1,6 +1,6 @@
 """The data folder: one process at a time, with a name of its own.
 
-Layout   LOCK            held for as long as the process lives
+Layout   LOCK            held for as long as the process lives; says which process, and whether a node ever wrote here
          streams.db      SQLite: log and metadata
 """
 
@@ -13,6 +13,8 @@ from streams_node.errors import DataFolderError
 
 DATABASE = "streams.db"
 _LOCK = "LOCK"
+_USED = b"used\n"
+_LOCK_BYTES_MAX = 64
 
 
 class DataFolder:
@@ -32,14 +34,28 @@ class DataFolder:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as problem:
-            holder = os.read(lock, 32).decode("ascii", "replace").strip() or "unknown"
+            holder = os.read(lock, _LOCK_BYTES_MAX).partition(b"\n")[0].decode("ascii", "replace") or "unknown"
             os.close(lock)
             raise DataFolderError(
                 f"data folder `{path}` is in use by process {holder}; stop it first, or choose another --data"
             ) from problem
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-        return cls(path, lock)
+        folder = cls(path, lock)
+        used = _USED in os.pread(lock, _LOCK_BYTES_MAX, 0)
+        if used and not (folder.database.exists() and folder.database.stat().st_size):
+            folder.close()
+            raise DataFolderError(
+                f"data folder `{path}` was in use before, and its {DATABASE} is gone or empty; restore it from a copy, "
+                f"or remove the folder's {_LOCK} file to begin anew"
+            )
+        folder.sign(used=used)
+        return folder
+
+    def sign(self, *, used: bool) -> None:
+        """Write whose it is; and, once there is a database, that an empty one would be a loss and no beginning."""
+        text = f"{os.getpid()}\n".encode() + (_USED if used else b"")
+        os.pwrite(self._lock, text, 0)
+        os.ftruncate(self._lock, len(text))  # afterwards: a full disk would not give the room back
+        os.fsync(self._lock)
 
     @property
     def database(self) -> Path:
