@@ -17,6 +17,7 @@ from streams_node.wal.lookup import Name
 V1 = b"/v1/stream/"
 _BUCKET = re.compile(r"[a-z0-9_-]{4,64}")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_CONTROL = re.compile(rb"[\x00-\x20\x7f]")
 RESERVED_BUCKETS = frozenset(
     ("health", "healthz", "livez", "readyz", "metrics", "docs", "schema", "openapi", "elastic", "ui")
 )
@@ -96,6 +97,8 @@ def check_creatable(target: Target) -> None:
 
 
 def _segments(raw: bytes) -> list[str]:
+    if _CONTROL.search(raw):  # what `Location` repeats must hold no line break, whatever parsed the request
+        raise InvalidRequest("a path", "without control characters and spaces", raw.decode("ascii", "replace"))
     segments = _decoded(raw) if b"%" in raw or not raw.isascii() else raw.decode("ascii").split("/")
     for segment in segments:
         if not segment:
