@@ -8,6 +8,11 @@ CREATE TABLE buckets (
     streams    INTEGER NOT NULL DEFAULT 0      -- live streams, kept in the transaction that creates or deletes one
 ) STRICT;
 
+CREATE TABLE directories (
+    object    INTEGER PRIMARY KEY,
+    directory BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE epochs (
     stream    INTEGER NOT NULL,
     epoch     INTEGER NOT NULL,
@@ -66,6 +71,29 @@ CREATE TABLE node (
     value ANY NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE objects (
+    id            INTEGER PRIMARY KEY,
+    made          TEXT NOT NULL UNIQUE,        -- the unique end of its key
+    kind          TEXT NOT NULL,               -- 'pack': many streams, 'segment': one
+    level         INTEGER NOT NULL,            -- how often its entries were merged
+    stream        INTEGER,                     -- of a segment: the incarnation,
+    first_seq     INTEGER NOT NULL,            -- its first entry,
+    end_seq       INTEGER NOT NULL,            -- and the one after its last
+    min_stream    INTEGER NOT NULL,
+    max_stream    INTEGER NOT NULL,
+    streams       INTEGER NOT NULL,
+    entries       INTEGER NOT NULL,
+    bytes         INTEGER NOT NULL,            -- of the object
+    sha256        TEXT NOT NULL,
+    payload_bytes INTEGER NOT NULL,            -- of its entries
+    min_ts        INTEGER NOT NULL,
+    max_ts        INTEGER NOT NULL,
+    first_row     INTEGER NOT NULL,            -- the stretch of the log that it was made of
+    last_row      INTEGER NOT NULL,
+    dead_entries  INTEGER NOT NULL DEFAULT 0,  -- of streams that are gone, as of the last count
+    dead_us       INTEGER                      -- when it left the catalogue
+) STRICT;
+
 CREATE TABLE producers (
     stream    INTEGER NOT NULL,
     producer  TEXT NOT NULL,
@@ -73,6 +101,16 @@ CREATE TABLE producers (
     seq       INTEGER NOT NULL,
     next_seq  INTEGER NOT NULL,                -- the stream's tail right after that request
     PRIMARY KEY (stream, producer)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE store_requests (
+    stream   INTEGER NOT NULL,
+    artifact TEXT NOT NULL,
+    op       TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    bytes    INTEGER NOT NULL,
+    PRIMARY KEY (stream, artifact, op)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE streams (
@@ -91,9 +129,22 @@ CREATE TABLE streams (
     source         INTEGER,                    -- lineage: the incarnation it was forked from,
     fork_seq       INTEGER,                    -- the first sequence that is its own,
     fork_sub       INTEGER,                    -- and how much of the source's next append it took
-    earliest_seq   INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
+    earliest_seq   INTEGER NOT NULL DEFAULT 0, recovered INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
     PRIMARY KEY (bucket, name)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stretches (
+    bucket  TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    streams INTEGER NOT NULL,                  -- how many streams of the listing lie in it
+    PRIMARY KEY (bucket, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stuck (
+    stream   INTEGER PRIMARY KEY,
+    reason   TEXT NOT NULL,
+    since_us INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE tombstones (
     bucket      INTEGER NOT NULL,
@@ -104,4 +155,63 @@ CREATE TABLE tombstones (
     PRIMARY KEY (bucket, name)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE unpublished (
+    change INTEGER PRIMARY KEY,
+    bucket INTEGER NOT NULL,
+    name   TEXT
+) STRICT;
+
 CREATE INDEX streams_by_end ON streams (dies_us) WHERE dies_us IS NOT NULL;
+
+CREATE TRIGGER stretch_gains AFTER INSERT ON streams WHEN NEW.soft_deleted = 0 BEGIN
+    UPDATE stretches SET streams = streams + 1
+     WHERE (bucket, name) = (
+         SELECT t.bucket, t.name FROM stretches AS t
+          WHERE (t.bucket, t.name) <= ((SELECT b.name FROM buckets AS b WHERE b.id = NEW.bucket), NEW.name)
+          ORDER BY t.bucket DESC, t.name DESC LIMIT 1);
+END;
+
+CREATE TRIGGER stretch_loses AFTER DELETE ON streams WHEN OLD.soft_deleted = 0 BEGIN
+    UPDATE stretches SET streams = streams - 1
+     WHERE (bucket, name) = (
+         SELECT t.bucket, t.name FROM stretches AS t
+          WHERE (t.bucket, t.name) <= ((SELECT b.name FROM buckets AS b WHERE b.id = OLD.bucket), OLD.name)
+          ORDER BY t.bucket DESC, t.name DESC LIMIT 1);
+END;
+
+CREATE TRIGGER stretch_hides AFTER UPDATE OF soft_deleted ON streams WHEN NEW.soft_deleted <> OLD.soft_deleted BEGIN
+    UPDATE stretches SET streams = streams + OLD.soft_deleted - NEW.soft_deleted
+     WHERE (bucket, name) = (
+         SELECT t.bucket, t.name FROM stretches AS t
+          WHERE (t.bucket, t.name) <= ((SELECT b.name FROM buckets AS b WHERE b.id = OLD.bucket), OLD.name)
+          ORDER BY t.bucket DESC, t.name DESC LIMIT 1);
+END;
+
+CREATE UNIQUE INDEX buckets_in_use ON buckets (name) WHERE streams > 0;
+
+CREATE INDEX objects_of_stream ON objects (stream, first_seq) WHERE stream IS NOT NULL AND dead_us IS NULL;
+
+CREATE INDEX objects_packs ON objects (level, first_row) WHERE stream IS NULL AND dead_us IS NULL;
+
+CREATE INDEX objects_dead ON objects (dead_us) WHERE dead_us IS NOT NULL;
+
+CREATE TRIGGER stream_made AFTER INSERT ON streams BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (new.bucket, new.name);
+END;
+
+CREATE TRIGGER stream_ended AFTER DELETE ON streams BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (old.bucket, old.name);
+END;
+
+CREATE TRIGGER stream_changed
+    AFTER UPDATE OF content_type, ttl_s, expires_us, epoch_count, profile, soft_deleted, earliest_seq ON streams BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (new.bucket, new.name);
+END;
+
+CREATE TRIGGER bucket_made AFTER INSERT ON buckets BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (new.id, NULL);
+END;
+
+CREATE TRIGGER bucket_changed AFTER UPDATE OF alive, created_us ON buckets BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (new.id, NULL);
+END;

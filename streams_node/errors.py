@@ -245,6 +245,33 @@ class StoreUnsuitable(StoreError):
     code = "object_store_unsuitable"
 
 
+class Fenced(StoreError):
+    """Another node owns the bucket by now: this one must not publish any more."""
+
+    code = "fenced"
+
+
+class CatalogueError(StoreError):
+    """The catalogue cannot be used: damaged, incomplete, foreign or newer. The message says the way out."""
+
+    code = "catalogue"
+
+
+class ObjectDamaged(StoreError):
+    """A sealed object's bytes are whole, and still not what its facts or its format say."""
+
+    code = "object_damaged"
+
+    def __init__(self, made: str, problem: str) -> None:
+        super().__init__(f"sealed object `{made}` cannot be used: {problem}", object=made)
+
+
+class WorkerFailed(StreamsError):
+    """A worker process answered with an error, died, or took too long; the work may be tried again."""
+
+    code = "worker"
+
+
 class DataFolderError(StreamsError):
     """The data folder cannot be opened: locked by another process, written by a newer version, or damaged."""
 

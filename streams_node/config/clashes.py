@@ -25,6 +25,9 @@ _AT_MOST = (
     ("hot_tail_stream_bytes_max", "hot_tail_bytes_max", "one stream could take more than there is"),
     ("live_waiters_max", "connections_max", "every waiter holds a connection"),
     ("sse_heartbeat_ms", "sse_recycle_ms", "no heartbeat would ever be sent"),
+    ("flush_bytes", "flush_bytes_max", "a flush could not take what made it begin"),
+    ("flush_bytes_max", "backlog_bytes_max", "appends would be refused before a flush is due"),
+    ("flush_ms_max", "upload_lag_ms_max", "appends would be refused before a flush is due"),
 )
 
 

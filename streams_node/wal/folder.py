@@ -2,12 +2,17 @@
 
 Layout   LOCK            held for as long as the process lives; says which process, and whether a node ever wrote here
          streams.db      SQLite: log and metadata
+         objects/        the object store `folder`, unless a setting puts it elsewhere
+         sealing/        files on the way to the object store, emptied at start
+         making/         the same, of the compaction
+         cache/          copies of objects; may be deleted at any time
+         catalogue/      what snapshots of the catalogue are made from; may be deleted while no node runs
 """
 
 import fcntl
 import os
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from streams_node.errors import DataFolderError
 
@@ -60,6 +65,12 @@ class DataFolder:
     @property
     def database(self) -> Path:
         return self.path / DATABASE
+
+    def room(self, name: Literal["sealing", "making", "cache", "catalogue"]) -> Path:
+        """One of the folders inside, made if it is not there."""
+        path = self.path / name
+        path.mkdir(exist_ok=True)
+        return path
 
     def free_bytes(self) -> int:
         """Room left for an ordinary user on the folder's file system."""
