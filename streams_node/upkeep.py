@@ -21,6 +21,7 @@ _LOOP_PROBE_S = 0.1
 _CHECKPOINT_S = 0.1
 _DISK_S = 1.0
 _GRAVES_S = 1.0
+_STRETCHES_S = 2.0
 _IDLE_S = 2.0
 _QUIET_S = 1.0  # without an append: then heads are written at once
 _BACKOFF_S = 1.0
@@ -42,6 +43,7 @@ class Upkeep:
         duties: list[tuple[str, float, Callable[[], Awaitable[bool]]]] = [
             ("end-streams", settings.expiry_sweep_ms / 1000, self._end_streams),
             ("free-rows", _GRAVES_S, self._free_rows),
+            ("tend-stretches", _STRETCHES_S, self._tend_stretches),
             ("checkpoint", _CHECKPOINT_S, self._checkpoint),
             ("write-heads", _QUIET_S, self._write_heads),
             ("watch-disk", _DISK_S, self._watch_disk),
@@ -74,6 +76,11 @@ class Upkeep:
         if self._context.ledger.broken:
             return False
         return await self._context.database.free_some(_FREE_ROWS) >= _FREE_ROWS
+
+    async def _tend_stretches(self) -> bool:
+        if self._context.ledger.refusals:
+            return False
+        return await self._context.database.tend_stretches()
 
     async def _checkpoint(self) -> bool:
         committer = self._context.ledger.committer

@@ -357,7 +357,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "streams": Operation(
         "The streams of all buckets, bucket by bucket, each in byte order.",
         "limit.streams offset.streams",
-        (Answer(200, "A page; it may be shorter than `limit` where streams have expired.", "Cache-Control", "view"),),
+        (Answer(200, "A page; it is shorter than `limit` only at the end of the list.", "Cache-Control", "view"),),
         "bad_request overloaded",
     ),
     "bucket.create": Operation(

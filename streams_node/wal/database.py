@@ -11,7 +11,7 @@ import sql
 from streams_node.errors import DataFolderError, Overloaded
 from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
-from streams_node.wal import listing
+from streams_node.wal import listing, stretches
 from streams_node.wal.batch import rollback
 from streams_node.wal.checkpoint import Checkpoints, Outcome, grow, truncate
 from streams_node.wal.connection import Connection, open_reader, open_writer
@@ -81,7 +81,6 @@ class Database:
         self.writer = writer
         self.readers = readers
         self._finder = finder
-        self._marks: dict[int, listing.Mark] = {}
         self._checkpoints = Checkpoints(path, syncer, writer)
 
     @classmethod
@@ -129,13 +128,14 @@ class Database:
         return await self.readers.run(listing.list_bucket, bucket, prefix, after, limit, now_us)
 
     async def list_streams(self, limit: int, offset: int, now_us: int) -> list[listing.StreamEntry]:
-        """A page by offset. Where pages ended is remembered, so that whoever reads them in order never walks."""
-        entries, end = await self.readers.run(listing.list_streams, limit, offset, now_us, self._marks.get(offset))
-        if end is not None and limit:
-            self._marks[offset + limit] = end
-            if len(self._marks) > _MARKS_MAX:
-                del self._marks[next(iter(self._marks))]
-        return entries
+        return await self.readers.run(listing.list_streams, limit, offset, now_us)
+
+    async def tend_stretches(self) -> bool:
+        """Do a slice of what keeps pages by offset quick; whether there was anything to do."""
+        if not await self.readers.run(stretches.uneven):
+            return False
+        await self.writer.run(stretches.tend)
+        return True
 
     async def free_some(self, rows: int) -> int:
         """Free some log rows of dead streams; returns how many."""

@@ -4,7 +4,9 @@ import sqlite3
 from typing import NamedTuple
 
 import sql
+from streams_node.wal.batch import rollback
 from streams_node.wal.lookup import Name
+from streams_node.wal.stretches import find_place
 
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
@@ -42,13 +44,6 @@ class StreamEntry(NamedTuple):
     next_seq: int
 
 
-class Mark(NamedTuple):
-    """The last stream of a page."""
-
-    bucket: str
-    name: str
-
-
 def list_bucket(
     db: sqlite3.Connection, bucket: int, prefix: str, after: str, limit: int, now_us: int
 ) -> list[BucketEntry]:
@@ -75,31 +70,17 @@ def list_bucket(
     return entries[:limit]
 
 
-def list_streams(
-    db: sqlite3.Connection, limit: int, offset: int, now_us: int, mark: Mark | None = None
-) -> tuple[list[StreamEntry], Mark | None]:
-    """A page of all streams, bucket by bucket, and the place where it ends.
-
-    Whole buckets before the page are skipped by their counters; within one bucket an offset is a walk, so a page that
-    follows another begins at its mark instead.
-    """
-    entries: list[StreamEntry] = []
-    for bucket, name, streams in db.execute(_BUCKETS.list_buckets).fetchall():
-        after = ""
-        if mark is not None:
-            if name < mark.bucket:
-                continue
-            after, offset = (mark.name if name == mark.bucket else ""), 0
-        elif offset >= streams:
-            offset -= streams
-            continue
-        rows = db.execute(_BUCKETS.list_streams, (bucket, after, limit - len(entries), offset))
-        offset = 0
-        entries += [StreamEntry(name, *row) for row in rows]
-        if len(entries) >= limit:
-            break
-    end = Mark(entries[-1].bucket, entries[-1].name) if entries else None
-    return [entry for entry in entries if entry.dies_us is None or entry.dies_us > now_us], end
+def list_streams(db: sqlite3.Connection, limit: int, offset: int, now_us: int) -> list[StreamEntry]:
+    """A page of all streams in byte order of bucket and name, without those whose stored end has passed."""
+    db.execute("BEGIN")  # one snapshot: the place belongs to the list that is read from it
+    try:
+        place = find_place(db, offset, now_us)
+        if place is None:
+            return []
+        rows = db.execute(_BUCKETS.list_streams, {**place._asdict(), "limit": limit, "now": now_us})
+        return [StreamEntry._make((row[0], row[2], row[1], *row[3:])) for row in rows]
+    finally:
+        rollback(db)
 
 
 def ended_streams(db: sqlite3.Connection, now_us: int, limit: int) -> list[Name]:
