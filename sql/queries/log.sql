@@ -5,8 +5,8 @@ INSERT INTO log (row_id, stream, seq, count, ordinal, prev_row, jump_row, positi
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: last_row_id
--- The newest row of the log, 0 when it is empty.
-SELECT coalesce(max(row_id), 0) FROM log;
+-- The newest row that the log ever had: all of them may have been released.
+SELECT max(coalesce((SELECT max(row_id) FROM log), 0), (SELECT value FROM node WHERE name = 'released_through'));
 
 -- name: rows_after
 -- Everything but the payloads above a row, oldest first: what start-up replays into `heads`.
@@ -15,7 +15,8 @@ SELECT row_id, stream, seq, count, ordinal, position + length(payload) - CASE WH
   FROM log WHERE row_id > :row ORDER BY row_id;
 
 -- name: find_by_seq
--- Walks back from a row to the stream's row in which entry :seq begins, by anchors where they do not overshoot.
+-- Walks back from a row to the stream's row in which entry :seq begins, by anchors where they do not overshoot; or to the
+-- stream's oldest row, if the entry's has left the log.
 WITH RECURSIVE hop (row_id, seq, flags, prev_row, jump_row, position, ordinal) AS (
     SELECT row_id, seq, flags, prev_row, jump_row, position, ordinal FROM log WHERE row_id = :row
     UNION ALL
@@ -25,7 +26,7 @@ WITH RECURSIVE hop (row_id, seq, flags, prev_row, jump_row, position, ordinal) A
                            THEN hop.jump_row ELSE hop.prev_row END
      WHERE hop.seq > :seq OR (hop.seq = :seq AND hop.flags & 4)
 )
-SELECT row_id, seq, position, ordinal, prev_row FROM hop ORDER BY ordinal LIMIT 1;
+SELECT row_id, seq, position, ordinal, prev_row, flags FROM hop ORDER BY ordinal LIMIT 1;
 
 -- name: find_by_position
 -- Walks back from a row to the stream's newest row that begins below byte :position.

@@ -1,10 +1,15 @@
-"""Reads entries of one stream out of the log, by its own chain of rows."""
+"""Reads entries of one stream out of the log, by its own chain of rows.
+
+Rows leave the log from the oldest on, once objects hold their entries. So what the log has of a stream is always the end
+of its chain: whole entries from some sequence on, or nothing. Each read sees one moment of it.
+"""
 
 import sqlite3
 from typing import Any, NamedTuple
 
 import sql
 from streams_node.protocol.frames import unpack_lens
+from streams_node.wal.heads import CONTINUES
 
 _LOG = sql.queries("log")
 ROWS_MAX = 4096  # in a page: tiny entries would make a thread of the few readers busy for seconds
@@ -40,14 +45,37 @@ class Row(NamedTuple):
 
 
 class LogMoved(Exception):
-    """A row of the chain is not there any more: the stream died under the reader."""
+    """Rows within the chain are not there: the log is not what a single moment of it can be."""
+
+
+class NotInLog(Exception):
+    """The log does not hold the entry any more, or never did. `first_seq`: the first that it holds whole, if any."""
+
+    def __init__(self, first_seq: int | None) -> None:
+        super().__init__(first_seq)
+        self.first_seq = first_seq
 
 
 def read_slice(
     db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool = False
 ) -> Slice:
-    """Whole entries from `start` on: as many as fit in `bytes_max`, and at least one. Raw entries have no commas."""
-    first = _find(db, _LOG.find_by_seq, {"row": end.row, "seq": start})
+    """Whole entries from `start` on: as many as fit in `bytes_max`, and at least one. Raw entries have no commas.
+
+    NotInLog if the first of them has left the log, or if the stream is gone.
+    """
+    if end.row == 0:
+        raise NotInLog(None)
+    db.execute("BEGIN")  # one moment: between two statements rows may leave
+    try:
+        return _read(db, stream, end, start, bytes_max, is_json=is_json, raw=raw)
+    finally:
+        db.execute("COMMIT")
+
+
+def _read(
+    db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool
+) -> Slice:
+    first = _first(db, end, start)
     limit = first[2] + bytes_max
     last = (end.row, end.seq, end.position, end.ordinal)
     if end.position > limit:
@@ -61,6 +89,17 @@ def read_slice(
     if taken is None:
         raise LogMoved
     return taken
+
+
+def _first(db: sqlite3.Connection, end: LogEnd, start: int) -> tuple[Any, ...]:
+    """The row in which the entry begins."""
+    found: tuple[Any, ...] | None = db.execute(_LOG.find_by_seq, {"row": end.row, "seq": start}).fetchone()
+    if found is None:
+        raise NotInLog(None)
+    seq, continues = found[1], found[5] & CONTINUES
+    if seq > start or (seq == start and continues):
+        raise NotInLog(seq + 1 if continues else seq)
+    return found
 
 
 def _find(db: sqlite3.Connection, statement: str, values: dict[str, int]) -> tuple[Any, ...]:
