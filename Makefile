@@ -73,5 +73,5 @@ lock:
 
 clean:
 	rm -rf $(VENV) build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
-	  .schemathesis .reports tests/conformance/node_modules
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	  .schemathesis .reports
+	find . -path ./streams-data -prune -o -type d \( -name __pycache__ -o -name node_modules \) -prune -exec rm -rf {} +

@@ -34,6 +34,7 @@ from streams_node.observe import logs
 from streams_node.observe.metrics import Metrics
 from streams_node.protocol.times import SECOND_US
 from streams_node.upkeep import Upkeep
+from streams_node.wal.batch import COLUMNS
 from streams_node.wal.database import Database, Marks
 from streams_node.wal.folder import DataFolder
 
@@ -139,7 +140,7 @@ def _context(
     def observe(batch: Batch, began: float, ended: float) -> None:
         metrics.append_wait_seconds.observe(ended - batch.opened)
         metrics.commit_seconds.observe(ended - began)
-        metrics.commit_rows.observe(batch.appends)
+        metrics.commit_rows.observe(len(batch.writes.rows) // COLUMNS)
         metrics.commit_bytes.observe(batch.bytes)
 
     ledger = Ledger(

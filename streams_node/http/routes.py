@@ -44,7 +44,8 @@ ROUTES: tuple[Route, ...] = (
     Route("readyz", "GET", "/readyz", _P, Access.OPEN, "reads and writes are taken; 503 with the reasons otherwise"),
     Route("metrics", "GET", "/metrics", _O, Access.KEY, "Prometheus text"),
     Route("openapi", "GET", "/openapi.json", _O, Access.KEY, "this interface as OpenAPI"),
-    Route("docs", "GET", "/docs", _O, Access.KEY, "this interface as a page"),
+    # A browser cannot send a key with an address. The page is the same on every node, and asks for the key itself.
+    Route("docs", "GET", "/docs", _O, Access.OPEN, "this interface as a page"),
     Route("streams", "GET", "/v1/streams", _P, Access.KEY, "list the streams of all buckets"),
     Route("stream.create", "PUT", "/v1/stream/{path}", _P, Access.KEY, "create a stream"),
     Route("stream.append", "POST", "/v1/stream/{path}", _P, Access.KEY, "append to or close a stream"),

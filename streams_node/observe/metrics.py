@@ -211,7 +211,7 @@ class Metrics(Collector):
     def _histograms(self) -> Iterator[Metric]:
         yield _histogram(
             "streams_append_wait_seconds",
-            "Time from an append's last byte to its acknowledgement.",
+            "How long the first append of each group commit waited, from its decision until it was on disk.",
             self.append_wait_seconds,
         )
         yield _histogram("streams_commit_seconds", "Time of one group commit, with its fsync.", self.commit_seconds)
@@ -220,7 +220,7 @@ class Metrics(Collector):
         yield _histogram("streams_fsync_seconds", "Time of the syncs of WAL checkpoints.", self.fsync_seconds)
         yield _histogram(
             "streams_loop_lag_seconds",
-            "How late the event loop runs a timer; above 10 ms something computes on it.",
+            "How late the event loop runs a timer of 100 ms; above 10 ms something computes on it.",
             self.loop_lag_seconds,
         )
 

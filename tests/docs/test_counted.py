@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,31 @@ def test_every_counter_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert after["streams_appends_total"] == 2
     assert after["streams_appended_entries_total"] == 4
     assert all(after[f'streams_reads_total{{mode="{mode}"}}'] for mode in READ_MODES)
+
+
+def test_a_commit_counts_log_rows_and_not_requests(tmp_path: Path) -> None:
+    async def scenario() -> tuple[int, float]:
+        async with in_process(tmp_path, log_row_bytes_max=4096) as node:
+            rows = node.context.metrics.commit_rows
+            await node.request("PUT", PATH, {"content-type": "text/plain"})
+            created = rows.total
+            await node.request("POST", PATH, {"content-type": "text/plain"}, b"x" * 3 * 4096)
+            return rows.count, rows.total - created
+
+    assert asyncio.run(scenario()) == (2, 3)
+
+
+def test_the_lag_of_the_loop_is_seen_wherever_the_loop_was_held(tmp_path: Path) -> None:
+    async def scenario() -> float:
+        async with in_process(tmp_path, upkeep=True) as node:
+            lag = node.context.metrics.loop_lag_seconds
+            await asyncio.sleep(0.01)  # the watch is waiting for its timer
+            time.sleep(0.25)  # noqa: ASYNC251 - this is what is to be seen
+            for _pass in range(10):
+                await asyncio.sleep(0)
+            return lag.total
+
+    assert asyncio.run(scenario()) > 0.1
 
 
 async def counters(node: InProcess) -> dict[str, float]:

@@ -87,6 +87,21 @@ def test_a_node_with_a_key_shows_its_first_page_and_says_how_the_key_is_sent(tmp
     assert page(tmp_path / "other", "/openapi.json", no_auth=False, api_key=KEY).status == 401
 
 
+def test_a_node_with_a_key_shows_the_page_that_asks_for_it_and_the_document_to_who_has_it(tmp_path: Path) -> None:
+    """A browser has no way to send a key with an address that somebody typed."""
+
+    async def asked() -> list[Answer]:
+        async with in_process(tmp_path, no_auth=False, api_key=KEY) as node:
+            bearer = {"authorization": f"Bearer {KEY}"}
+            plan = [("/docs", BROWSER), ("/openapi.json", BROWSER), ("/openapi.json", bearer)]
+            return [await node.request("GET", path, headers) for path, headers in plan]
+
+    docs, refused, document = asyncio.run(asked())
+    assert (docs.status, refused.status, document.status) == (200, 401, 200)
+    assert b'id="key"' in docs.body
+    assert json.loads(document.body)["paths"]
+
+
 def test_a_public_listener_does_not_point_to_the_operators_pages(tmp_path: Path) -> None:
     answer = page(tmp_path, "/", operator_port=1)
     assert b"/docs" not in answer.body

@@ -281,6 +281,9 @@ def test_operators_have_a_port_of_their_own(guarded: Listener) -> None:
     assert guarded.ask(get("/metrics", BEARER)).status == 404
     assert guarded.ask(get("/metrics"), operator=True).status == 401
     assert b"streams_connections" in guarded.ask(get("/metrics", BEARER), operator=True).body
+    assert guarded.ask(get("/docs")).status == 404
+    assert guarded.ask(get("/docs"), operator=True).status == 200
+    assert guarded.ask(get("/openapi.json"), operator=True).status == 401
     for request in (get("/v1/stream/private", BEARER), put("/v1/stream/b", b"x", headers=BEARER), get("/shop", BEARER),
                     put("/shop", headers=BEARER), get("/v1/streams", BEARER),
                     get("/shop/streams", BEARER)):  # fmt: skip
