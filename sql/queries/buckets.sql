@@ -20,7 +20,7 @@ UPDATE buckets SET streams = streams + ? WHERE id = ?;
 
 -- name: last_bucket_id
 -- The newest bucket ever.
-SELECT coalesce(max(id), 0) FROM buckets;
+SELECT max(coalesce((SELECT max(id) FROM buckets), 0), (SELECT value FROM node WHERE name = 'bucket_base'));
 
 -- name: list_bucket
 -- A page of a bucket's streams in byte order of their ids.

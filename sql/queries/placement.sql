@@ -48,6 +48,10 @@ SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream
        min_ts, max_ts, first_row, last_row
   FROM objects WHERE dead_us IS NULL ORDER BY id;
 
+-- name: is_live
+-- Whether the catalogue names an object.
+SELECT EXISTS (SELECT 1 FROM objects WHERE made = ? AND dead_us IS NULL);
+
 -- name: load_directory
 -- The kept directory of a pack.
 SELECT directory FROM directories WHERE object = ?;
@@ -58,9 +62,7 @@ INSERT OR IGNORE INTO directories (object, directory) SELECT id, :directory FROM
 
 -- name: release_rows
 -- A slice of the log that is in published objects; rows of stuck streams stay.
-DELETE FROM log WHERE row_id IN (
-    SELECT row_id FROM log WHERE row_id > :after AND row_id <= :through
-       AND (NOT EXISTS (SELECT 1 FROM stuck) OR stream NOT IN (SELECT stream FROM stuck)) ORDER BY row_id LIMIT :limit);
+DELETE FROM log WHERE row_id > :after AND row_id <= :through AND stream NOT IN (SELECT stream FROM stuck);
 
 -- name: first_row_above
 -- Where a release has come to: the oldest row that is left above one.

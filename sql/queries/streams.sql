@@ -4,7 +4,7 @@
 WITH wanted (slot, bucket_name, name) AS (VALUES (?, ?, ?))
 SELECT json_group_array(json_array(
            w.slot, b.id, b.alive, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us, s.dies_us, s.first_epoch,
-           s.epoch_count, s.profile, s.soft_deleted, s.earliest_seq, t.epoch,
+           s.epoch_count, s.profile, s.soft_deleted, s.earliest_seq, s.recovered, t.epoch,
            h.next_seq, h.last_row, h.ordinal, h.position, h.ts, h.anchor_1, h.anchor_2, h.anchor_3, h.anchor_4,
            h.closed, h.schema_version, h.producers, h.stream_seq, h.closed_by, h.closed_epoch, h.closed_seq))
   FROM wanted AS w
@@ -104,8 +104,20 @@ UPDATE streams SET dies_us = ? WHERE bucket = ? AND name = ?;
 SELECT b.name, s.name FROM streams AS s JOIN buckets AS b ON b.id = s.bucket
  WHERE s.dies_us IS NOT NULL AND s.dies_us <= ? ORDER BY s.dies_us LIMIT ?;
 
+-- name: insert_epoch
+-- A stream that was recovered goes on in an epoch of its own.
+INSERT INTO epochs (stream, epoch, first_seq) VALUES (?, ?, ?);
+
+-- name: open_epoch
+-- Says so where the stream is.
+UPDATE streams SET epoch_count = epoch_count + 1, recovered = 0 WHERE bucket = ? AND name = ?;
+
+-- name: newest_epoch
+-- The highest epoch that any stream has had.
+UPDATE node SET value = max(value, ?) WHERE name = 'epoch_newest';
+
 -- name: last_stream_id
 -- The newest incarnation ever: living, buried or in the log.
 SELECT max(coalesce((SELECT max(stream) FROM heads), 0), coalesce((SELECT max(stream) FROM tombstones), 0),
-           coalesce((SELECT max(stream) FROM graves), 0),
+           coalesce((SELECT max(stream) FROM graves), 0), (SELECT value FROM node WHERE name = 'stream_base'),
            coalesce((SELECT stream FROM log ORDER BY row_id DESC LIMIT 1), 0));

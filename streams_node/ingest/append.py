@@ -144,6 +144,8 @@ def opened(body: bytes, entries_max: int) -> Opened:
 
 def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: AppendRequest) -> Appended:
     """Give the append its rows in the open batch and move the state on: from here on it is decided."""
+    if state.recovered:
+        ledger.open_epoch(state)
     now_us = ledger.now_us()
     hint_us = request.hint_us
     ts = now_us if hint_us is None else min(hint_us, now_us + ledger.settings.timestamp_ahead_ms_max * 1000)

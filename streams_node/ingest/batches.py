@@ -27,13 +27,26 @@ HEADS_PER_BATCH = 500  # a slice of heads costs a few milliseconds of one commit
 class Batch:
     """One group commit in the making."""
 
-    __slots__ = ("appends", "bytes", "created", "ended", "headed", "opened", "settled", "settling", "touched", "writes")
+    __slots__ = (
+        "appends",
+        "bytes",
+        "created",
+        "ended",
+        "headed",
+        "opened",
+        "settled",
+        "settling",
+        "through",
+        "touched",
+        "writes",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, opened: float) -> None:
         self.writes = Writes()
         self.appends = 0
         self.bytes = 0
         self.opened = opened
+        self.through = 0  # the newest row decided when it was closed: in it or in an earlier one
         self.touched: list[tuple[StreamState, LogEnd, bool, Any]] = []
         self.created: list[StreamState] = []
         self.ended: list[StreamState] = []
@@ -85,6 +98,8 @@ class Committer:
         self.queued_bytes = 0
         self.stored_bytes = 0  # since the start; a failed batch counts too
         self.decided_through = 0  # the newest row that any batch has been given
+        self.committed_through = 0  # the newest row that is on disk
+        self.heads_through = 0  # heads of the database are complete up to this row
 
     def admit(self, size: int) -> None:
         """Refuse when the queue is full; a lone large append always fits."""
@@ -118,10 +133,10 @@ class Committer:
     def dirty_count(self) -> int:
         return len(self._dirty) + len(self._flushing)
 
-    def forget_heads(self) -> None:
-        """All heads have been brought up to the log: none is behind."""
+    def go_on_after(self, row: int) -> None:
+        """The log ends with this row, and all heads have been brought up to it: none is behind."""
         self._dirty, self._flushing, self._flush_due = [], [], False
-        self._flush_through = self.decided_through
+        self.decided_through = self.committed_through = self._flush_through = self.heads_through = row
 
     @property
     def rows_behind(self) -> int:
@@ -186,6 +201,7 @@ class Committer:
     def _sealed(self) -> Batch:
         """The open batch, which nothing joins any more. Heads join it now: later ones would be of rows behind it."""
         batch, self.open = self.open, Batch(self._loop, time.perf_counter())
+        batch.through = self.decided_through
         if self._flush_due:
             self._add_heads(batch)
         return batch
@@ -219,6 +235,9 @@ class Committer:
             return
         batch.settled = True
         self._forget(batch)
+        self.committed_through = batch.through
+        if batch.writes.heads_through is not None:
+            self.heads_through = batch.writes.heads_through
         if not batch.settling.done():
             batch.settling.set_result(None)
         if batch.headed and self._flushing:

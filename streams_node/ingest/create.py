@@ -82,6 +82,7 @@ def _decide(
     if first.producer is not None and judge(None, first.producer.epoch, first.producer.seq) is not Verdict.ACCEPT:
         raise ProducerGap(expected_seq(None), first.producer.seq)
     ledger.admit(len(first.body))
+    ledger.admit_epoch(0 if dead_epoch is None else dead_epoch + 1)
     now_us = ledger.now_us()
     bucket = _ensure_bucket(ledger, bucket, name.bucket, now_us)
     state = _new_state(ledger, name, bucket, dead_epoch, request, now_us)
@@ -116,7 +117,8 @@ def _new_state(
     ledger: Ledger, name: Name, bucket: Bucket, dead_epoch: int | None, request: CreateRequest, now_us: int
 ) -> StreamState:
     stream, ledger.next_stream = ledger.next_stream, ledger.next_stream + 1
-    first_epoch = 0 if dead_epoch is None else dead_epoch + 1
+    first_epoch = max(0 if dead_epoch is None else dead_epoch + 1, ledger.epochs.base)
+    ledger.give_epoch(first_epoch)
     dies_us = request.expires_us
     if request.ttl_s is not None:
         dies_us = window_end_us(now_us, request.ttl_s, window_slack_us(request.ttl_s))
@@ -139,6 +141,7 @@ def _new_state(
         first_epoch,
         1,
         "generic",
+        0,
         0,
         0,
     )

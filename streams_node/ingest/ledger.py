@@ -7,7 +7,7 @@ from typing import Any
 
 import sql
 from streams_node.config import Settings
-from streams_node.errors import Missing, StreamsError, Unavailable
+from streams_node.errors import Missing, Overloaded, StreamsError, Unavailable
 from streams_node.ingest.batches import Batch, Committer
 from streams_node.ingest.cache import Absent, BucketCache, StateCache
 from streams_node.ingest.state import StreamState
@@ -21,6 +21,7 @@ log = get_logger(__name__)
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
 _RECOVERY_S = 1.0
+EPOCHS_UNTOLD_MAX = 1 << 20  # a node that begins from the bucket leaves out as many: none of them is ever used twice
 
 
 class Ledger:
@@ -44,6 +45,7 @@ class Ledger:
         self.next_stream = marks.last_stream + 1
         self.states = StateCache(settings.state_cache_bytes_max, database.load_streams)
         self.buckets = BucketCache(database.load_bucket, newest=marks.last_bucket)
+        self.epochs = marks.epochs
         self.refusals: dict[str, StreamsError] = {}  # why every write is refused at the moment, by reason
         self.broken = False  # a commit failed and the database has not been brought up to the log yet
         self.failures = 0
@@ -56,6 +58,7 @@ class Ledger:
             on_failed=self._failed,
             observe=observe,
         )
+        self.committer.go_on_after(marks.last_row)
 
     def admit(self, size: int) -> None:
         """Refuse a write before anything is decided, if it cannot be taken now."""
@@ -153,6 +156,32 @@ class Ledger:
         self.count_stream(state.bucket_id, state.name.bucket, state.batch, by=-1)
         return state.epoch
 
+    def admit_epoch(self, epoch: int) -> None:
+        """Refuse an epoch that a start from the bucket, as it is now, might give again."""
+        if epoch >= self.epochs.told + EPOCHS_UNTOLD_MAX:
+            raise Overloaded("too many lives of one name since the bucket was last told of them; try again")
+
+    def give_epoch(self, epoch: int) -> None:
+        """Note an epoch in use; the highest one is stored, as the bucket is told of it."""
+        if epoch > self.epochs.newest:
+            self.epochs = self.epochs._replace(newest=epoch)
+            self.committer.open.writes.statements.append((_STREAMS.newest_epoch, (epoch,)))
+
+    def open_epoch(self, state: StreamState) -> None:
+        """A stream that came out of the bucket goes on: what it had lost must never be taken for what comes now."""
+        epoch = max(state.epoch + 1, self.epochs.base)
+        self.give_epoch(epoch)
+        self.committer.open.writes.statements += [
+            (_STREAMS.insert_epoch, (state.id, epoch, state.next_seq)),
+            (_STREAMS.open_epoch, (state.bucket_id, state.name.stream)),
+        ]
+        state.epochs = (*state.epochs, (epoch, state.next_seq))
+        state.epoch, state.recovered = epoch, False
+
+    def told(self, epoch: int) -> None:
+        """The newest generation of the catalogue names this epoch as the highest."""
+        self.epochs = self.epochs._replace(told=max(self.epochs.told, epoch))
+
     def count_stream(self, bucket_id: int, bucket_name: str, batch: Batch, *, by: int) -> None:
         """Move the decided count of a bucket; nobody loads it from the database before the batch is there."""
         bucket = self.buckets.peek(bucket_name)
@@ -213,8 +242,8 @@ class Ledger:
                 state.hub.end()
         self.buckets.clear(marks.last_bucket)
         self.next_row, self.next_stream = marks.last_row + 1, marks.last_stream + 1
-        self.committer.decided_through = marks.last_row
-        self.committer.forget_heads()
+        self.epochs = marks.epochs
+        self.committer.go_on_after(marks.last_row)
         del self.refusals["commit_failed"]
         self.broken, self._recovery = False, None
         log.info("writes are taken again", last_row=marks.last_row)

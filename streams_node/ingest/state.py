@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _BASE_BYTES = 1400  # measured with 100,000 states of an ordinary name
 _PRODUCER_BYTES = 240
+_LOST = "entries above this offset were lost before they reached the bucket"
 _SLACK_SHARE = 10  # a sliding window is stored at most once every tenth of it
 Closing = tuple[str, int, int]  # the producer triple that closed a stream
 
@@ -53,6 +54,7 @@ class StreamState:
         "position",
         "producers",
         "profile",
+        "recovered",
         "schema_version",
         "soft_deleted",
         "stream_seq",
@@ -85,6 +87,7 @@ class StreamState:
         self.profile = config.profile
         self.soft_deleted = bool(config.soft_deleted)
         self.earliest_seq = config.earliest_seq
+        self.recovered = bool(config.recovered)  # out of the bucket, and not written since
         self.epochs = _epochs(config.first_epoch) if not later_epochs else ((config.first_epoch, 0), *later_epochs)
         self.epoch = self.epochs[-1][0]
         # Decided: what the next request is judged by.
@@ -151,12 +154,16 @@ class StreamState:
         if epoch < self.epochs[0][0]:
             start = self.token(self.earliest_seq)
             raise Gone("the offset belongs to an earlier life of this name", next_offset=start, earliest=start)
+        if epoch < self.epoch or self.recovered:
+            fence = next((first_seq for known, first_seq in self.epochs if known > epoch), self.tail.seq)
+            raise Gone(_LOST, next_offset=self.token(fence))
         raise InvalidOffset("the offset was never issued by this stream", self.tail_token())
 
     def _in_epoch(self, at: int, seq: int, first_seq: int) -> int:
         if at + 1 < len(self.epochs) and seq > (fence := self.epochs[at + 1][1]):
-            token = self.token(fence)
-            raise Gone("entries above this offset were lost before they reached the bucket", next_offset=token)
+            raise Gone(_LOST, next_offset=self.token(fence))
+        if self.recovered and seq > self.tail.seq:
+            raise Gone(_LOST, next_offset=self.tail_token())
         if seq > self.tail.seq or (seq <= first_seq and at > 0):
             raise InvalidOffset("the offset lies beyond the end of the stream", self.tail_token())
         return self._retained(seq)

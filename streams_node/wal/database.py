@@ -27,9 +27,8 @@ T = TypeVar("T")
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
-
-
-_MARKS_MAX = 1024  # ends of listing pages: a thousand pages of a thousand streams
+_PLACEMENT = sql.queries("placement")
+_EPOCH_VALUES = ("epoch_base", "epoch_newest", "epoch_told")
 
 
 class Marks(NamedTuple):
@@ -39,6 +38,15 @@ class Marks(NamedTuple):
     last_stream: int
     last_bucket: int
     replayed: int
+    epochs: "EpochMarks"
+
+
+class EpochMarks(NamedTuple):
+    """Where new epochs begin, the highest one that was ever given, and the highest that the bucket has been told of."""
+
+    base: int
+    newest: int
+    told: int
 
 
 class Readers:
@@ -178,4 +186,5 @@ def _marks(db: sqlite3.Connection) -> Marks:
     last_row = max(db.execute(_LOG.last_row_id).fetchone()[0], replayed.last_row)
     last_stream = db.execute(_STREAMS.last_stream_id).fetchone()[0]
     last_bucket = db.execute(_BUCKETS.last_bucket_id).fetchone()[0]
-    return Marks(last_row, last_stream, last_bucket, replayed.rows)
+    epochs = EpochMarks(*(db.execute(_PLACEMENT.node_value, (name,)).fetchone()[0] for name in _EPOCH_VALUES))
+    return Marks(last_row, last_stream, last_bucket, replayed.rows, epochs)

@@ -35,6 +35,7 @@ class Configured(NamedTuple):
     profile: str
     soft_deleted: int
     earliest_seq: int
+    recovered: int
 
 
 class Head(NamedTuple):
