@@ -1,0 +1,228 @@
+"""Writes a sealed file: batches of columns come in, sorted by (stream, seq), and row groups of about 1 MiB go out."""
+
+import hashlib
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from streams_node.errors import invariant
+from streams_node.segments.directory import Directory
+from streams_node.segments.format import (
+    FORMAT,
+    GROUP_BYTES,
+    GROUP_ENTRIES,
+    SCHEMA,
+    Format,
+    Kind,
+    metadata_of,
+    payload_offsets,
+)
+
+_ZSTD_LEVEL = 1  # level 3 takes a third more time, and its files are as large (ops/bench/flush.py)
+_STATISTICS = ["stream", "seq", "append_ts", "key"]
+_DICTIONARY = ["stream", "schema_version", "key"]
+_ENCODINGS = {"seq": "DELTA_BINARY_PACKED", "append_ts": "DELTA_BINARY_PACKED"}  # both count up within a stream
+
+
+class Written(NamedTuple):
+    """A whole file on disk, and what is known of it. A pack has neither a stream nor sequences of its own."""
+
+    made: str
+    kind: Kind
+    level: int
+    stream: int | None
+    first_seq: int
+    end_seq: int
+    min_stream: int
+    max_stream: int
+    streams: int
+    entries: int
+    size: int  # of the file
+    sha256: str
+    payload_bytes: int
+    min_ts: int
+    max_ts: int
+    file: Path
+    directory: bytes | None
+
+
+class ObjectWriter:
+    """One file in the making: `write` in order, then `finish`. Left without that, it leaves no file behind."""
+
+    def __init__(self, folder: Path, made: str, *, kind: Kind, level: int) -> None:
+        self.payload_bytes = 0
+        self.entries = 0
+        self._form = Format(FORMAT, made, kind, level)
+        self._path = folder / f"{made}.parquet"
+        self._sink = _Sink(self._path.open("xb"))
+        self._parquet = pq.ParquetWriter(
+            pa.PythonFile(self._sink, mode="w"),
+            SCHEMA,
+            compression="zstd",
+            compression_level=_ZSTD_LEVEL,
+            use_dictionary=_DICTIONARY,
+            column_encoding=_ENCODINGS,
+            write_statistics=_STATISTICS,
+            write_page_checksum=True,
+            store_schema=False,
+        )
+        self._group: list[Any] = []  # batches of the row group that is not full yet
+        self._group_bytes = 0
+        self._group_entries = 0
+        self._runs: list[list[int]] = []  # stream, first_seq, entries
+        self._min_ts = (1 << 63) - 1
+        self._max_ts = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._sink.closed:
+            self.abandon()
+
+    def write(self, batch: Any) -> None:
+        """The next entries: a RecordBatch of the format's schema."""
+        invariant(batch.schema.equals(SCHEMA), "a batch has the columns of the format")
+        if not batch.num_rows:
+            return
+        self._note(batch)
+        offsets = payload_offsets(batch.column("payload"))
+        self.payload_bytes += offsets[-1] - offsets[0]
+        self.entries += batch.num_rows
+        start = 0
+        while start < batch.num_rows:
+            end = self._room(offsets, start)
+            self._group.append(batch.slice(start, end - start))
+            self._group_bytes += offsets[end] - offsets[start]
+            self._group_entries += end - start
+            start = end
+            if self._group_bytes >= GROUP_BYTES or self._group_entries >= GROUP_ENTRIES:
+                self._end_group()
+
+    def _room(self, offsets: "memoryview[int]", start: int) -> int:
+        """The entry up to which the open row group has room: the one that fills it is in it, so never none."""
+        full = bisect_right(offsets, offsets[start] + GROUP_BYTES - self._group_bytes - 1, start + 1)
+        return min(full, start + GROUP_ENTRIES - self._group_entries, len(offsets) - 1)
+
+    def _end_group(self) -> None:
+        if self._group:
+            self._parquet.write_table(pa.Table.from_batches(self._group, SCHEMA), row_group_size=self._group_entries)
+            self._group, self._group_bytes, self._group_entries = [], 0, 0
+
+    def _note(self, batch: Any) -> None:
+        """Keep the runs of streams; refuse what no reader would find again."""
+        seqs = batch.column("seq")
+        for start, end, stream in _runs(batch.column("stream")):
+            first, last = seqs[start].as_py(), seqs[end - 1].as_py()
+            invariant(last - first == end - start - 1, "entries of a stream follow each other", stream=stream)
+            run = self._runs[-1] if self._runs else None
+            if run is None or run[0] != stream:
+                invariant(run is None or run[0] < stream, "streams come in order", stream=stream)
+                self._runs.append([stream, first, end - start])
+            else:
+                invariant(first == run[1] + run[2], "entries of a stream follow each other", stream=stream)
+                run[2] += end - start
+        times = pc.min_max(batch.column("append_ts").cast(pa.int64()))
+        self._min_ts = min(self._min_ts, times["min"].as_py())
+        self._max_ts = max(self._max_ts, times["max"].as_py())
+
+    def finish(self) -> Written:
+        """Write the rest and the footer, and see that all of it is on the disk."""
+        invariant(self._runs, "a sealed file has entries")
+        runs, form, pack = self._runs, self._form, self._form.kind == "pack"
+        invariant(pack or len(runs) == 1, "a segment is of one stream", streams=len(runs))
+        self._end_group()
+        directory = Directory.of((run[0], run[1], run[2]) for run in runs).pack() if pack else None
+        self._parquet.add_key_value_metadata(metadata_of(form, directory))
+        self._parquet.close()
+        size = self._sink.sync()
+        _sync_folder(self._path.parent)
+        return Written(
+            made=form.made,
+            kind=form.kind,
+            level=form.level,
+            stream=None if pack else runs[0][0],
+            first_seq=0 if pack else runs[0][1],
+            end_seq=0 if pack else runs[0][1] + runs[0][2],
+            min_stream=runs[0][0],
+            max_stream=runs[-1][0],
+            streams=len(runs),
+            entries=self.entries,
+            size=size,
+            sha256=self._sink.sha256.hexdigest(),
+            payload_bytes=self.payload_bytes,
+            min_ts=self._min_ts,
+            max_ts=self._max_ts,
+            file=self._path,
+            directory=directory,
+        )
+
+    def abandon(self) -> None:
+        """Leave no file behind."""
+        self._sink.dropped = True
+        with suppress(pa.ArrowException, OSError):
+            self._parquet.close()
+        with suppress(OSError):  # what is still buffered may find the disk full
+            self._sink.close()
+        self._path.unlink(missing_ok=True)
+
+
+class _Sink:
+    """A file that is hashed while it is written: reading it again would take the page cache of a neighbour."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.dropped = False
+        self.sha256 = hashlib.sha256()
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:
+        if self.dropped:
+            return len(data)
+        self.sha256.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def sync(self) -> int:
+        """The size, once all of it is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = self._file.tell()
+        self._file.close()
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _runs(streams: Any) -> Iterator[tuple[int, int, int]]:
+    """(start, end, stream) of each stretch of one stream."""
+    encoded = pc.run_end_encode(streams)
+    start = 0
+    for end, stream in zip(array("i", encoded.run_ends.to_pylist()), encoded.values.to_pylist(), strict=True):
+        yield start, end, stream
+        start = end
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
