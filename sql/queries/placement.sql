@@ -36,6 +36,15 @@ SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream
        min_ts, max_ts, first_row, last_row
   FROM objects WHERE stream = :stream AND first_seq <= :seq AND dead_us IS NULL ORDER BY first_seq DESC LIMIT 1;
 
+-- name: segments_from
+-- The segments of a stream from the one on that may hold an entry, in order.
+SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes,
+       min_ts, max_ts, first_row, last_row
+  FROM objects
+ WHERE stream = :stream AND dead_us IS NULL
+   AND first_seq >= coalesce((SELECT max(first_seq) FROM objects WHERE stream = :stream AND first_seq <= :seq AND dead_us IS NULL), :seq)
+ ORDER BY first_seq LIMIT :limit;
+
 -- name: packs_of
 -- The packs whose span of incarnations includes one.
 SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes,

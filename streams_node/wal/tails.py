@@ -1,7 +1,7 @@
 """Reads entries of one stream out of the log, by its own chain of rows.
 
-Rows leave the log from the oldest on, once objects hold their entries. So what the log has of a stream is always the end
-of its chain: whole entries from some sequence on, or nothing. Each read sees one moment of it.
+Rows leave the log from the oldest on, once objects hold their entries. So what the log has of a stream is always the
+end of its chain: whole entries from some sequence on, or nothing. Each read sees one moment of it.
 """
 
 import sqlite3

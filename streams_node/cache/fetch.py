@@ -1,0 +1,86 @@
+"""Makes one copy: the steps that run in a thread. Nothing here knows what else is cached."""
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+from streams_node.errors import ObjectDamaged
+from streams_node.objects.counts import Owner
+from streams_node.objects.keys import Key
+from streams_node.objects.protocol import Checksum, Fetched
+from streams_node.placement.made import ObjectFacts
+from streams_node.protocol.numbers import StreamId
+
+RANGE_BYTES = 8 << 20  # one request; a few at once fill a line, and a lost one costs little
+_READ_BYTES = 1 << 20
+
+
+class Source(Protocol):
+    """As much of a `RetryingStore` as is used here."""
+
+    def get(
+        self,
+        key: Key,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        expected: Checksum | None = None,
+        owner: Owner = None,
+    ) -> Fetched: ...
+
+
+def ranges(size: int) -> list[tuple[int, int]]:
+    """The requests that an object takes."""
+    return [(start, min(start + RANGE_BYTES, size)) for start in range(0, size, RANGE_BYTES)]
+
+
+def create(path: Path) -> None:
+    """A new, empty file."""
+    path.open("xb").close()
+
+
+def fetch_range(source: Source, facts: ObjectFacts, path: Path, start: int, end: int) -> None:
+    """One request, written to its place in the file."""
+    owner = None if facts.stream is None else StreamId(facts.stream)
+    data = source.get(facts.key(), start, end, owner=owner).data
+    with path.open("r+b", buffering=0) as file:  # of its own: a fetch that was given up may end late
+        file.seek(start)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+
+
+def link(local: Path, facts: ObjectFacts, path: Path) -> bool:
+    """Another name for the object's own file; False where that cannot be done, and a copy has to do."""
+    try:
+        os.link(local / facts.key(), path)
+    except OSError:
+        return False
+    return True
+
+
+def damage(path: Path, facts: ObjectFacts) -> str | None:
+    """What is wrong with a file that should be this object."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb", buffering=0) as file:
+        while part := file.read(_READ_BYTES):
+            digest.update(part)
+            size += len(part)
+    if size != facts.bytes:
+        return f"it has {size} bytes, not {facts.bytes}"
+    seen = digest.hexdigest()
+    return None if seen == facts.sha256 else f"its SHA-256 is {seen}, not {facts.sha256}"
+
+
+def check(path: Path, facts: ObjectFacts) -> None:
+    """ObjectDamaged unless the file is this object."""
+    problem = damage(path, facts)
+    if problem:
+        raise ObjectDamaged(facts.made, problem)
+
+
+def remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
