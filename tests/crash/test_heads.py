@@ -11,7 +11,7 @@ from streams_node.ingest import batches
 from streams_node.ingest.batches import HEADS_PER_BATCH
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from streams_node.wal.batch import COLUMNS, Writes, commit
-from tests.crash.faults import Faults, queued
+from tests.crash.faults import Fault, Faults, healthy, queued
 from tests.support.tables import check_tables
 
 
@@ -80,6 +80,42 @@ def test_a_clean_end_leaves_nothing_to_replay(tmp_path: Path, monkeypatch: pytes
             faults.release()
             assert ((await held).status, (await append).status) == (204, 200)
             await node.context.ledger.committer.settled()
+        assert check_tables(tmp_path / "streams.db").unreplayed == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("fault", Fault)
+@pytest.mark.parametrize("appends", [0, 1], ids=["heads_alone", "with_an_append"])
+def test_heads_of_a_failed_commit_are_written_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Fault, appends: int
+) -> None:
+    """More of them than one slice: the slices that would have followed show what was refused, and are dropped."""
+    faults = Faults(monkeypatch)
+    text = {"content-type": "text/plain"}
+    paths = [f"/v1/stream/{at}" for at in range(HEADS_PER_BATCH + 10)]
+
+    async def scenario() -> None:
+        async with in_process(tmp_path, heads_flush_rows=1_000_000) as node:
+            await asyncio.gather(*(node.request("PUT", path, text, b"x") for path in paths))
+            held = await faults.hold(node, paths[1])
+            refused = [asyncio.ensure_future(node.request("POST", path, text, b"y")) for path in paths[:appends]]
+            await queued(node, 1 + appends)
+            node.context.ledger.committer.flush_heads()
+            faults.release(None, fault)
+            await node.context.ledger.committer.settled()
+            assert (await held).status == 204
+            assert [(await one).status for one in refused] == [503] * appends
+            assert node.context.ledger.failures == 1
+            check_tables(tmp_path / "streams.db")
+            await healthy(node)
+            for path in (paths[0], paths[-1]):
+                assert (await node.request("POST", path, text, b"z")).status == 204
+            node.context.ledger.committer.flush_heads()
+            await node.context.ledger.committer.settled()
+            assert check_tables(tmp_path / "streams.db", whole=True).unreplayed == 0
+            stored = b"y" if fault is Fault.ANSWER_LOST and appends else b""
+            assert (await node.request("GET", paths[0])).body == b"x" + stored + b"z"
         assert check_tables(tmp_path / "streams.db").unreplayed == 0
 
     asyncio.run(scenario())

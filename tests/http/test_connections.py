@@ -2,7 +2,9 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -181,6 +183,33 @@ def test_events_come_as_they_are_written(node: Listener, path: str) -> None:
         assert raw.answer().status == 200
 
 
+def test_a_client_that_only_stopped_sending_gets_its_answers(node: Listener, path: str) -> None:
+    with node.connect() as raw:
+        raw.send(post(path, b"two") + get(path))
+        raw.half_close()
+        assert (raw.answer().status, raw.answer().body, raw.rest()) == (204, b"onetwo", b"")
+
+
+@pytest.mark.parametrize("live", ["long-poll", "sse"])
+def test_a_live_reader_that_stopped_sending_has_left(node: Listener, path: str, live: str) -> None:
+    with node.connect() as raw:
+        raw.send(get(f"{path}?offset=now&live={live}"))
+        node.until_gauge(f'streams_live_waiters{{mode="{live.replace("-", "_")}"}}', 1)
+        raw.half_close()
+        raw.rest()
+        node.until_gauge(f'streams_live_waiters{{mode="{live.replace("-", "_")}"}}', 0)
+
+
+def test_a_body_whose_client_stopped_sending_is_not_stored(node: Listener, path: str) -> None:
+    whole = post(path, b"two")
+    for cut in (len(whole) - 1, len(whole) - 3):
+        with node.connect() as raw:
+            raw.send(whole[:cut])
+            raw.half_close()
+            raw.rest()
+    assert content(node, path) == b"one"
+
+
 def test_a_client_that_does_not_read_is_cut_off(node: Listener, path: str) -> None:
     for _again in range(100):
         node.ask(post(path, b"x" * BODY_MAX))
@@ -197,6 +226,30 @@ def test_a_client_that_reads_slowly_gets_everything(node: Listener, path: str) -
     with node.connect(receive_buffer=4096) as raw:
         raw.send(get(path + "?max_bytes=8000000"))
         assert len(raw.answer().body) == 3 + 50 * BODY_MAX
+
+
+READERS, APPENDS, EACH = 60, 40, 250_000
+
+
+def test_followers_that_do_not_read_cost_no_memory_and_miss_nothing(tmp_path: Path) -> None:
+    """What they have not taken lies in the log and not in buffers, where it would be 600 MB."""
+    with listening(tmp_path, no_auth=True, hot_tail_bytes_max="2MiB") as node, ExitStack() as opened:
+        path = "/v1/stream/followed"
+        assert node.ask(put(path)).status == 201
+        readers = [opened.enter_context(node.connect(receive_buffer=4096)) for _ in range(READERS)]
+        for raw in readers:
+            raw.send(get(path + "?offset=-1&live=sse"))
+        node.until_gauge('streams_live_waiters{mode="sse"}', READERS)
+        before = node.gauge("process_resident_memory_bytes")
+        for number in range(APPENDS):
+            assert node.ask(post(path, b"%06d" % number + b"x" * (EACH - 6))).status == 204
+        assert node.gauge("process_resident_memory_bytes") - before < 150_000_000
+        assert node.gauge("streams_live_tail_bytes") <= 2 << 20
+        assert node.ask(post(path, b"", headers=b"stream-closed: true\r\n")).status == 204
+        events = readers[-1].answer().body
+        assert [int(number) for number in re.findall(rb"(\d{6})x", events)] == list(range(APPENDS))
+        assert b'"streamClosed":true' in events
+        assert len(events) > APPENDS * EACH
 
 
 # --- other nodes ----------------------------------------------------------------------------------------------------

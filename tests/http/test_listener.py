@@ -209,3 +209,22 @@ def test_an_upgrade_is_not_offered_and_not_an_error(node: Listener, path: str) -
     upgrade = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\nsec-websocket-version: 13\r\n"
     assert node.ask(get(path, upgrade)).body == b"one"
     assert node.ask(get(path, b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\n")).body == b"one"
+
+
+def test_blanks_around_a_value_are_no_part_of_it(node: Listener, path: str) -> None:
+    """As HTTP has it; so that a writer that pads is not another producer, and its repetition not an append."""
+    kind = b"content-type: \t text/plain \t\r\n"
+
+    def padded(*lines: bytes, body: bytes = b"two") -> bytes:
+        length = b"content-length:\t %d \r\n" % len(body)
+        return get(path, kind + length + b"".join(line + b"\r\n" for line in lines), "POST") + body
+
+    triple = (b"producer-id:\t p \t", b"producer-epoch:  0 ", b"producer-seq:0\t")
+    assert node.ask(padded(*triple)).status == 200
+    assert node.ask(padded(b"producer-id: p", b"producer-epoch: 0", b"producer-seq: 0")).status == 204
+    assert node.ask(padded(b"stream-seq:  b ")).status == 204
+    assert node.ask(padded(b"stream-seq: b")).status == 409
+    etag = node.ask(get(path)).headers["etag"]
+    assert node.ask(get(path, b"if-none-match: \t" + etag.encode() + b" \t\r\n")).status == 304
+    assert node.ask(padded(b"stream-closed: \tTRUE ", body=b"")).headers["stream-closed"] == "true"
+    assert content(node, path) == b"onetwotwo"

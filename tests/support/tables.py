@@ -51,7 +51,7 @@ class Tables:
             self._chains[row["stream"]].append(row)
 
     def wrong(self) -> Iterator[str]:
-        for name in ("lonely_heads", "miscounted_buckets", "wrong_tombstones"):
+        for name in ("lonely_heads", "miscounted_buckets", "miscounted_stretches", "wrong_tombstones"):
             yield from (f"{name}: {tuple(row)}" for row in self._db.execute(_sql(name)))
         for stream, chain in self._chains.items():
             yield from _broken_chain(stream, chain)

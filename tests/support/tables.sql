@@ -35,3 +35,14 @@ SELECT s.name, s.first_epoch, t.epoch FROM streams AS s JOIN tombstones AS t ON 
 -- name: heads_through
 -- The row up to which heads are complete.
 SELECT value FROM node WHERE name = 'heads_through';
+
+-- name: miscounted_stretches
+-- Stretches of the list of all streams whose count is not the number of streams between them and the next one.
+WITH listed AS (
+    SELECT (SELECT t.bucket || char(10) || t.name FROM stretches AS t WHERE (t.bucket, t.name) <= (b.name, s.name)
+             ORDER BY t.bucket DESC, t.name DESC LIMIT 1) AS stretch
+      FROM streams AS s JOIN buckets AS b ON b.id = s.bucket WHERE s.soft_deleted = 0
+)
+SELECT t.bucket, t.name, t.streams, count(l.stretch)
+  FROM stretches AS t LEFT JOIN listed AS l ON l.stretch = t.bucket || char(10) || t.name
+ GROUP BY t.bucket, t.name HAVING t.streams <> count(l.stretch);
