@@ -1,11 +1,12 @@
 """What the handlers of the hot routes share: built once by the composition root."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams_node.config import Settings
 from streams_node.http.bodies import Bodies
 from streams_node.http.connections import Connections
+from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
@@ -23,3 +24,4 @@ class Context:
     connections: Connections
     now_s: Callable[[], float]
     jitter: Callable[[], float]
+    tiers: Tiers = field(default_factory=NoTiers)

@@ -5,7 +5,7 @@ import hmac
 import time
 from collections.abc import Awaitable, Callable
 
-from streams_node.errors import Missing, RequestTimedOut, ReservedPath, StreamsError, Unauthorized
+from streams_node.errors import Missing, RequestTimedOut, StreamsError, Unauthorized
 from streams_node.http import read, write
 from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
@@ -14,6 +14,7 @@ from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
 from streams_node.http.routes import Access, RouteClass, cold_route
+from streams_node.http.subs import route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
 
 log = get_logger(__name__)
@@ -84,18 +85,28 @@ class Edge:
         return target
 
     async def _stream(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
+        if target.sub is not None:
+            return await self._sub(target, method, scope, send)
         if RouteClass.PUBLIC not in self._classes:
             raise Missing("streams are on the public listener")
         if self._key is not None:
             self._authorize(scope)
-        if target.sub is not None:
-            if method == "PUT":
-                raise ReservedPath(f"a path that ends in `{target.sub}` names a part of a stream and cannot be created")
-            raise Missing(f"there is no `{target.sub}` here")
         handler = _HANDLERS.get(method)
         if handler is None:
             raise write.not_allowed(method)
         return await handler(self._context, target, scope, receive, send)
+
+    async def _sub(self, target: Target, method: str, scope: Scope, send: Send) -> int:
+        if self._key is not None:
+            self._authorize(scope)
+        route = route_of(target, method)
+        if route.kind not in self._classes:
+            raise Missing("there is nothing at this address")
+        try:
+            async with asyncio.timeout(self._context.settings.request_ms_max / 1000):
+                return await serve_sub(self._context, target, method, scope, send)
+        except TimeoutError:
+            raise RequestTimedOut from None
 
     async def _other(self, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if method == "OPTIONS":

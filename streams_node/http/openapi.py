@@ -20,7 +20,8 @@ from streams_node import __version__
 from streams_node.errors import StreamsError
 from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS, Answer, Operation
 from streams_node.http.problems import STATUS
-from streams_node.http.routes import ROUTES, Access, Route
+from streams_node.http.routes import ROUTES, SUB_ROUTES, Access, Route
+from streams_node.http.subs import SUB_HANDLERS
 
 Json = dict[str, Any]
 _DESCRIPTION = """\
@@ -186,11 +187,13 @@ def _views(handlers: Iterable[HTTPRouteHandler]) -> Iterator[tuple[str, object]]
         for method, path in product(handler.http_methods, handler.paths):
             name = names.get((method, re.sub(r":\w+}", "}", path)))
             if name is not None:  # the framework has handlers of its own, for OPTIONS
-                yield name, _returned(handler)
+                yield name, _returned(handler.fn)
+    for (verb, _, sub), route in SUB_ROUTES.items():
+        yield route.name, typing.get_args(_returned(SUB_HANDLERS[verb, sub]))[1]
 
 
-def _returned(handler: HTTPRouteHandler) -> object:
-    shape = typing.get_type_hints(handler.fn).get("return")
+def _returned(function: typing.Any) -> object:
+    shape = typing.get_type_hints(function).get("return")
     return typing.get_args(shape)[0] if typing.get_origin(shape) is Response else shape
 
 

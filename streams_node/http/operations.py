@@ -315,6 +315,17 @@ _STREAM: Mapping[str, Operation] = {
     ),
 }  # fmt: skip
 
+_FLUSH = Operation(
+    "Seals the whole log up to this moment and publishes it, so that everything the stream holds now is in the bucket. "
+    "That happens by itself within `flush_ms_max`.",
+    "",
+    (
+        Answer(200, "It is in the bucket.", "Cache-Control", "view"),
+        Answer(202, "It has begun and goes on; ask again.", "Cache-Control", "view"),
+    ),
+    "bad_request not_found overloaded",
+)
+
 OPERATIONS: Mapping[str, Operation] = {
     "root": Operation(
         "Name, version and the addresses to begin with; a page for browsers.",
@@ -384,6 +395,9 @@ OPERATIONS: Mapping[str, Operation] = {
         (Answer(200, "A page.", "Cache-Control", "view"),),
         "bad_request not_found overloaded",
     ),
+    "sub.flush": _FLUSH,
+    "bucket.sub.flush": _FLUSH,
+    "flush-cold": _FLUSH,
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},
 }  # fmt: skip
@@ -420,6 +434,12 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "sealed_through": "`-1`: this version seals nothing.",
         "uploaded_through": "`-1`: this version uploads nothing.",
         "profile": "`generic`.",
+    },
+    "FlushView": {
+        "stream": "Bucket and id of the stream.",
+        "flushed": "Whether everything up to `next_offset` is in the bucket.",
+        "next_offset": "The end of the stream as the request came.",
+        "generation": "The newest generation of the catalogue.",
     },
     "Readiness": {
         "ready": "Whether writes are taken.",

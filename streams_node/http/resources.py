@@ -3,14 +3,15 @@
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, delete, get, put
+from litestar import Request, Response, delete, get, post, put
 from litestar.datastructures import State
 from litestar.params import FromPath
 
 from streams_node.errors import InvalidRequest, Missing
 from streams_node.http import docs_page
 from streams_node.http.context import Context
-from streams_node.http.paths import check_bucket
+from streams_node.http.flush import FlushView, flush
+from streams_node.http.paths import bucket_target, check_bucket
 from streams_node.http.query import DIGITS_MAX, parameters
 from streams_node.ingest.remove import create_bucket, delete_bucket
 from streams_node.observe.metrics import CONTENT_TYPE
@@ -128,6 +129,14 @@ async def streams(request: Req) -> list[StreamView]:
     return [_stream_view(context, entry) for entry in entries]
 
 
+@post("/__ursula/flush-cold/{bucket:str}/{stream:str}")
+async def flush_cold(request: Req) -> Response[FlushView]:
+    """Bring a stream into the bucket now."""
+    target = bucket_target(request.scope["raw_path"].removeprefix(b"/__ursula/flush-cold"))
+    status, view = await flush(context_of(request), target.name)
+    return Response(view, status_code=status)
+
+
 @get(["/health", "/healthz"])
 async def health() -> dict[str, bool]:
     """The process answers."""
@@ -204,6 +213,6 @@ def _stream_view(context: Context, entry: StreamEntry) -> StreamView:
 
 
 HANDLERS = (
-    bucket_create, bucket_get, bucket_delete, bucket_streams, streams, health, livez, readyz, metrics,
+    bucket_create, bucket_get, bucket_delete, bucket_streams, streams, flush_cold, health, livez, readyz, metrics,
     *docs_page.HANDLERS,
 )  # fmt: skip

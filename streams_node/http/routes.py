@@ -10,6 +10,8 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from streams_node.http.paths import Surface
+
 
 class RouteClass(Enum):
     PUBLIC = "public"
@@ -52,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
     Route("stream.read", "GET", "/v1/stream/{path}", _P, Access.KEY, "read a stream, once or live"),
     Route("stream.head", "HEAD", "/v1/stream/{path}", _P, Access.KEY, "what is known of a stream"),
     Route("stream.delete", "DELETE", "/v1/stream/{path}", _P, Access.KEY, "delete a stream"),
+    Route("sub.flush", "POST", "/v1/stream/{path}/_flush", _O, Access.KEY, "bring a stream into the bucket now"),
     Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
     Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
     Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
@@ -61,15 +64,42 @@ ROUTES: tuple[Route, ...] = (
     Route("bucket.stream.read", "GET", "/{bucket}/{stream}", _P, Access.KEY, "read a stream, once or live"),
     Route("bucket.stream.head", "HEAD", "/{bucket}/{stream}", _P, Access.KEY, "what is known of a stream"),
     Route("bucket.stream.delete", "DELETE", "/{bucket}/{stream}", _P, Access.KEY, "delete a stream"),
+    Route(
+        "bucket.sub.flush", "POST", "/{bucket}/{stream}/_flush", _O, Access.KEY, "bring a stream into the bucket now"
+    ),
+    Route(
+        "flush-cold",
+        "POST",
+        "/__ursula/flush-cold/{bucket}/{stream}",
+        _O,
+        Access.KEY,
+        "bring a stream into the bucket now",
+    ),
 )
 STREAM_ROUTES: dict[tuple[str, bool], Route] = {
     (route.methods, route.name.startswith("bucket.")): route for route in ROUTES if "stream." in route.name
+}
+SUB_ROUTES: dict[tuple[str, Surface, str], Route] = {
+    (
+        route.methods,
+        Surface.V1 if route.pattern.startswith("/v1/") else Surface.BUCKET,
+        route.pattern.rpartition("}/")[2],
+    ): route
+    for route in ROUTES
+    if ".sub." in f".{route.name}"
 }
 _FIXED = {route.pattern: route for route in ROUTES if "{" not in route.pattern}
 _BUCKET = {route.methods: route for route in ROUTES if route.pattern == "/{bucket}"}
 _BUCKET_PATH = re.compile(r"/[^/]+")
 _LISTING_PATH = re.compile(r"/[^/]+/streams")
+_FLUSH_PATH = re.compile(r"/__ursula/flush-cold/[^/]+/[^/]+")
+_FLUSH = next(route for route in ROUTES if route.name == "flush-cold")
 _LISTING = next(route for route in ROUTES if route.name == "bucket.streams")
+
+
+def sub_route(method: str, surface: Surface, sub: str) -> Route | None:
+    """The route of a part of a stream."""
+    return SUB_ROUTES.get((method, surface, sub))
 
 
 def cold_route(method: str, path: str) -> Route | None:
@@ -79,6 +109,8 @@ def cold_route(method: str, path: str) -> Route | None:
         return fixed
     if _LISTING_PATH.fullmatch(path):
         return _LISTING
+    if _FLUSH_PATH.fullmatch(path):
+        return _FLUSH
     if _BUCKET_PATH.fullmatch(path):
         return _BUCKET.get(method, _BUCKET["GET"])
     return None

@@ -14,10 +14,11 @@ from streams_node.errors import StreamsError
 from streams_node.http import edge, headers, query, resources
 from streams_node.http.openapi import codes_of, document, inputs_of, status_of_codes, wire_name
 from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS
-from streams_node.http.routes import ROUTES, Route
+from streams_node.http.routes import ROUTES, SUB_ROUTES, Route
+from streams_node.http.subs import SUB_HANDLERS
 
 # Failures of a start, and of a part that no request reaches yet.
-NOT_ON_THE_WIRE = (errors.DataFolderError, errors.ListenError, errors.StoreError)
+NOT_ON_THE_WIRE = (errors.DataFolderError, errors.ListenError, errors.StoreError, errors.WorkerFailed)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,8 @@ def test_every_handler_is_a_route_and_every_route_has_a_handler() -> None:
     }
     hot = {(method, path) for method in edge._HANDLERS for path in ("/v1/stream/{path}", "/{bucket}/{stream}")}
     assert cold & hot == set()
+    hot |= {(route.methods, route.pattern) for route in SUB_ROUTES.values()}
+    assert {(method, sub) for method, _, sub in SUB_ROUTES} == set(SUB_HANDLERS)
     assert cold | hot == {(route.methods, route.pattern) for route in ROUTES}
 
 
@@ -114,7 +117,8 @@ def test_every_header_that_the_edge_reads_is_an_input_or_explained_here() -> Non
 
 
 def test_every_field_of_every_view_is_described(api: dict[str, Any]) -> None:
-    structs = {struct.__name__: struct for handler in resources.HANDLERS for struct in structs_of(returned(handler.fn))}
+    functions = [*(handler.fn for handler in resources.HANDLERS), *SUB_HANDLERS.values()]
+    structs = {struct.__name__: struct for function in functions for struct in structs_of(returned(function))}
     assert set(FIELDS) == set(structs)
     for name, struct in structs.items():
         assert set(FIELDS[name]) == set(struct.__struct_fields__)
