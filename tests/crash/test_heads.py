@@ -111,6 +111,7 @@ def test_heads_of_a_failed_commit_are_written_after_it(
             await healthy(node)
             for path in (paths[0], paths[-1]):
                 assert (await node.request("POST", path, text, b"z")).status == 204
+            check_tables(tmp_path / "streams.db")
             node.context.ledger.committer.flush_heads()
             await node.context.ledger.committer.settled()
             assert check_tables(tmp_path / "streams.db", whole=True).unreplayed == 0
