@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from streams_node.config.quantity import HOUR_MS, MINUTE_MS, Bytes, Count, GiB, MiB, Milliseconds, Unit
+from streams_node.config.quantity import HOUR_MS, MINUTE_MS, SECOND_MS, Bytes, Count, GiB, MiB, Milliseconds, Unit
 
 
 class TierSettings(BaseSettings):
@@ -63,9 +63,10 @@ class TierSettings(BaseSettings):
         default=1000, ge=0, description="At most one catalogue generation in this time: several flushes share one."
     )
     publish_metadata_ms: Milliseconds = Field(
-        default=MINUTE_MS,
+        default=75 * SECOND_MS,
         ge=10,
-        description="Streams that were only created, changed or deleted are published after this time at the latest.",
+        description="Streams that were only created, changed or deleted are published after this time at the latest; "
+        "a little more than `flush_ms_max`, so that a flush mostly takes them along.",
     )
     snapshot_generations: Annotated[Count, Unit("generations")] = Field(
         default=64,

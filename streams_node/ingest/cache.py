@@ -187,7 +187,7 @@ class BucketCache:
     def __init__(self, load: Callable[[str], Awaitable[FoundBucket | None]], *, newest: int) -> None:
         self._load = load
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
-        self._newest = newest
+        self.newest = newest
         self._cleared = 0
         self.moving: dict[int, Batch] = {}
 
@@ -223,14 +223,14 @@ class BucketCache:
 
     def create(self, name: str, now_us: int) -> Bucket:
         """A new bucket, decided and not stored yet."""
-        self._newest += 1
-        return self._put(Bucket(self._newest, name, 0, now_us, alive=True))
+        self.newest += 1
+        return self._put(Bucket(self.newest, name, 0, now_us, alive=True))
 
     def clear(self, newest: int) -> None:
         self._buckets.clear()
         self.moving.clear()
         self._cleared += 1
-        self._newest = newest
+        self.newest = newest
 
     def _put(self, bucket: Bucket) -> Bucket:
         self._buckets[bucket.name] = bucket

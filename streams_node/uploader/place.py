@@ -1,0 +1,64 @@
+"""Puts sealed files into the bucket, several at a time, each once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Executor
+from functools import partial
+from typing import TypeVar
+
+from streams_node.objects import RetryingStore, WriteId
+from streams_node.placement.made import Made
+from streams_node.protocol.numbers import StreamId
+from streams_node.testing.crashpoints import crash_point
+
+T = TypeVar("T")
+
+
+class Threads:
+    """Runs what blocks; the event loop waits without standing still."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    async def run(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(work, *args, **kwargs))
+
+
+class Placer:
+    """Remembers what is there already, so that a round that failed half-way goes on where it was."""
+
+    def __init__(self, store: RetryingStore, threads: Threads, at_once: int) -> None:
+        self._store = store
+        self._threads = threads
+        self._at_once = asyncio.Semaphore(at_once)
+        self._placed: set[str] = set()
+
+    @property
+    def in_flight(self) -> set[str]:
+        """Objects that may be in the bucket, and that no generation names yet."""
+        return self._placed
+
+    async def place(self, objects: Iterable[Made]) -> None:
+        """Put what is not there yet; raises the first failure once all have ended."""
+        wanted = [made for made in objects if made.facts.made not in self._placed]
+        crash_point("upload.before")
+        outcomes = await asyncio.gather(*(self._one(made) for made in wanted), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        crash_point("upload.after")
+
+    async def _one(self, made: Made) -> None:
+        facts = made.facts
+        async with self._at_once:
+            owner = None if facts.stream is None else StreamId(facts.stream)
+            put: Awaitable[object] = self._threads.run(
+                self._store.put, facts.key(), made.file, write_id=WriteId(facts.made), owner=owner
+            )
+            await put
+        self._placed.add(facts.made)
+        crash_point("upload.between")
+
+    def forget(self, objects: Iterable[Made]) -> None:
+        """A generation names them now, or nobody ever will."""
+        self._placed.difference_update(made.facts.made for made in objects)

@@ -1,0 +1,179 @@
+"""The loop that keeps the bucket up to date: upload, publish, apply, release; again and again until it works."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+
+import sql
+from streams_node.config import Settings
+from streams_node.errors import Fenced, StreamsError, Unavailable
+from streams_node.ingest.ledger import Ledger
+from streams_node.observe.logs import get_logger
+from streams_node.placement.made import Made
+from streams_node.uploader.outbox import Outbox
+from streams_node.uploader.place import Placer
+from streams_node.uploader.publisher import Composed, Publisher
+from streams_node.uploader.release import release
+from streams_node.wal.database import Database
+
+log = get_logger(__name__)
+_PLACEMENT = sql.queries("placement")
+_BACKOFF_S = 0.5
+_BACKOFF_S_MAX = 15.0
+
+
+class Uploader:
+    """`open` makes the publisher, once the bucket has been asked whose it is; `adopt` takes over a placed file."""
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: Ledger,
+        settings: Settings,
+        outbox: Outbox,
+        placer: Placer,
+        *,
+        open_publisher: Callable[[], Awaitable[Publisher]],
+        adopt: Callable[[Made], Awaitable[None]],
+        on_published: Callable[[Composed], None],
+    ) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._settings = settings
+        self._outbox = outbox
+        self._placer = placer
+        self._open = open_publisher
+        self._adopt = adopt
+        self._on_published = on_published
+        self._publisher: Publisher | None = None
+        self._releasing: asyncio.Task[None] | None = None
+        self._release_through = 0
+        self._published = asyncio.Condition()
+        self._last_at = 0.0
+        self.failures = 0
+        self.fenced = False
+        self.problem: str | None = None  # why the last round failed; None while all is well
+
+    @property
+    def generation(self) -> int:
+        return 0 if self._publisher is None else self._publisher.standing.generation
+
+    @property
+    def published_through(self) -> int:
+        """The log row up to which everything is in the bucket; 0 until it has been asked."""
+        return 0 if self._publisher is None else self._publisher.standing.through_row
+
+    @property
+    def open(self) -> bool:
+        """Whether the bucket is known to be this node's."""
+        return self._publisher is not None and not self.fenced
+
+    async def until_published(self, row: int) -> None:
+        """Wait until a generation covers a log row."""
+        async with self._published:
+            await self._published.wait_for(lambda: self.published_through >= row)
+
+    async def run(self) -> None:
+        """Until the node ends, or another one takes the bucket over."""
+        try:
+            self._publisher = await self._persist(self._open)
+            self._release(self._publisher.standing.through_row)
+            await self._tell()
+            while True:
+                await self._due()
+                await self._persist(self._round)
+        except Fenced as failure:
+            self.fenced, self.problem = True, failure.message
+            log.error("fenced: another node owns the bucket; nothing more is published", reason=failure.message)
+            said = f"another node has taken the bucket over; this one keeps its unpublished tail: {failure.message}"
+            self._ledger.refusals["fenced"] = Unavailable(said)
+        finally:
+            if self._releasing is not None:
+                self._releasing.cancel()
+                await asyncio.gather(self._releasing, return_exceptions=True)
+
+    async def _due(self) -> None:
+        """Wait for something to upload, or for the moment at which changed metadata is published anyway."""
+        settings = self._settings
+        while True:
+            try:
+                async with asyncio.timeout(settings.publish_metadata_ms / 1000):
+                    await self._outbox.filled.wait()
+            except TimeoutError:
+                if not await self._database.readers.run(_any_unpublished):
+                    continue
+            rest_s = self._last_at + settings.publish_ms_min / 1000 - time.monotonic()
+            if rest_s > 0:
+                await asyncio.sleep(rest_s)
+            return
+
+    async def _round(self) -> None:
+        """One generation: whatever waits by now. A failure leaves everything as it is for the next try."""
+        assert self._publisher is not None  # noqa: S101 - `run` has opened it
+        seals, rewrites = self._outbox.seals(), self._outbox.rewrites()
+        await self._placer.place(made for seal in seals for made in seal.objects)
+        await self._placer.place(made for rewrite in rewrites for made in rewrite.outputs)
+        composed = await self._publisher.publish(seals, rewrites)
+        self._last_at = time.monotonic()
+        refused = [rewrites[at] for at, taken in composed.rewrites.items() if not taken]
+        for made in composed.objects:
+            await self._adopt(made)
+        for seal in composed.seals:
+            if seal.ends is not None:
+                seal.ends.unlink(missing_ok=True)
+        self._placer.forget(composed.objects)
+        for rewrite in refused:
+            for made in rewrite.outputs:
+                made.file.unlink(missing_ok=True)
+            self._placer.forget(rewrite.outputs)
+        await self._outbox.done(len(composed.seals), composed.rewrites)
+        self._on_published(composed)
+        self._release(composed.header.through_row)
+        await self._tell()
+
+    async def _persist(self, work: Callable[[], Awaitable[Publisher | None]]) -> Publisher:
+        """Try until it works; the waits grow. Only being fenced ends it."""
+        wait_s = _BACKOFF_S
+        while True:
+            try:
+                done = await work()
+            except Fenced:
+                raise
+            except Exception as failure:  # noqa: BLE001 - whatever it is, the log keeps the entries, and it is tried again
+                self.failures += 1
+                self.problem = failure.message if isinstance(failure, StreamsError) else repr(failure)
+                log.warning("the bucket is not up to date", error=self.problem, again_in_s=wait_s)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
+            else:
+                self.problem = None
+                return done  # type: ignore[return-value] # a round answers nothing, and nobody asks
+
+    async def _tell(self) -> None:
+        async with self._published:
+            self._published.notify_all()
+
+    def _release(self, through: int) -> None:
+        """Free the log in a task of its own: the next generation does not wait for it."""
+        self._release_through = max(self._release_through, through)
+        if self._release_through and (self._releasing is None or self._releasing.done()):
+            self._releasing = asyncio.get_running_loop().create_task(self._free(), name="release-log")
+
+    async def _free(self) -> None:
+        done = 0
+        wait_s = _BACKOFF_S
+        while done < self._release_through:
+            through = self._release_through
+            try:
+                await release(self._database, self._ledger, through, self._settings.release_rows)
+            except Exception as failure:  # noqa: BLE001 - the rows stay for now, which costs space and nothing else
+                log.warning("log rows were not freed", error=repr(failure))
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
+            else:
+                done, wait_s = through, _BACKOFF_S
+
+
+def _any_unpublished(db: sqlite3.Connection) -> bool:
+    return bool(db.execute(_PLACEMENT.any_unpublished).fetchone()[0])
