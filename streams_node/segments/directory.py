@@ -139,6 +139,6 @@ def _little(column: "array[int]") -> bytes:
 
 
 def _zstd() -> Any:
-    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - 30 MB that a node needs only for packs
+    import pyarrow as pa  # noqa: PLC0415 - 30 MB that a node needs only for packs
 
     return pa.Codec("zstd", compression_level=_LEVEL)

@@ -16,8 +16,8 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from streams_node.errors import ObjectDamaged
 

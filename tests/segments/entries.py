@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from streams_node.segments.format import SCHEMA, Kind
 from streams_node.segments.writer import ObjectWriter, Written

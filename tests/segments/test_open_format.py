@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import duckdb
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 
 from streams_node.segments.writer import Written

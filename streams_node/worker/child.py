@@ -1,0 +1,83 @@
+"""The child process: reads commands from its standard input until that ends, and answers on its standard output.
+
+    python -m streams_node.worker.child [table of commands]
+
+Started by `parent.py`, and of no use to a person.
+"""
+
+import os
+import queue
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from streams_node.errors import StreamsError
+from streams_node.observe import logs
+from streams_node.worker.commands import TABLE, function_of
+from streams_node.worker.messages import Answer, Request, failure_of, line_of, read_request
+
+log = logs.get_logger(__name__)
+_NICE = 10
+_OOM_SCORE = "500"  # the kernel takes the child first, and not the node
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+def main() -> None:
+    """Serve one parent."""
+    commands, answers = _own_pipes()
+    _step_back()
+    logs.configure("json", "info")
+    table = sys.argv[1] if len(sys.argv) > 1 else TABLE
+    waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(commands, waiting), name="commands", daemon=True).start()
+    while True:
+        line = line_of(answer(read_request(waiting.get()), table))
+        try:
+            answers.write(line)
+            answers.flush()
+        except OSError:  # the node has gone
+            os._exit(0)
+
+
+def answer(request: Request, table: str) -> Answer:
+    """What became of one command."""
+    try:
+        return Answer(request.number, result=function_of(table, request.command)(request.arguments))
+    except StreamsError as problem:
+        return Answer(request.number, error=failure_of(problem))
+    except Exception as problem:
+        log.exception("a command failed", command=request.command)
+        return Answer(request.number, error=failure_of(problem))
+
+
+def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Keep the pipes to ourselves: what a library prints goes to the log, and does not become an answer."""
+    commands, answers = os.dup(_STDIN), os.dup(_STDOUT)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    os.dup2(_STDERR, _STDOUT)
+    return os.fdopen(commands, "rb"), os.fdopen(answers, "wb")
+
+
+def _step_back() -> None:
+    """Signals are the node's business, and so is the processor."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(_NICE)
+    with suppress(OSError):  # not Linux
+        Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
+
+
+def _listen(commands: BinaryIO, waiting: "queue.SimpleQueue[bytes]") -> None:
+    """On a thread of its own, so that the end of the node ends a command that is under way, too."""
+    for line in commands:
+        waiting.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
