@@ -1,24 +1,26 @@
 """uvicorn's HTTP/1.1 protocol with the bounds it lacks: head size, head time, connections, clients that do not read.
 
-The one file that touches uvicorn's protocol class; its version is pinned to the minor release. HTTP/2 and HTTP/3 are a
+This file and `cycle.py` touch uvicorn's classes; its version is pinned to the minor release. HTTP/2 and HTTP/3 are a
 proxy's business.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 import httptools
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from streams_node.errors import HeadTooLarge, InvalidRequest, RequestTimedOut, StreamsError, Unavailable
 from streams_node.http.asgi import CYCLE
 from streams_node.http.connections import Connections
-from streams_node.http.headers import SECURITY, RawHeaders
+from streams_node.http.cycle import Cycle, Driver
+from streams_node.http.headers import SECURITY
 from streams_node.http.problems import problem
 
 _REASONS = {
@@ -29,109 +31,10 @@ _REASONS = {
 }
 
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
-_SECURITY_LINES = b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY)
 _UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 _SLASH = ord("/")
 _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
-
-
-class Cycle(RequestResponseCycle):
-    """One request and its answer. A whole answer leaves in one write; its headers are not looked at again."""
-
-    protocol: "Protocol"
-    open_ended = False  # neither a length nor chunks say where the answer ends
-
-    def whole_body(self) -> bytes | None:
-        """The body, if all of it came with the head, as a small one does; None when it has to be waited for."""
-        if self.more_body:
-            return None
-        self.waiting_for_100_continue = False
-        body = bytes(self.body)
-        self.body.clear()
-        return body
-
-    async def answer(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """Send a whole answer. The headers are this node's own, so they are not checked again."""
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.left():
-            return
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        if self.more_body:
-            self.keep_alive = False  # the rest of the body is not wanted
-        content = [STATUS_LINE[status]]
-        for name, value in self.default_headers:
-            content += (name, b": ", value, b"\r\n")
-        content.append(_SECURITY_LINES)
-        for name, value in headers:
-            content += (name, b": ", value, b"\r\n")
-        content.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
-        if body and self.scope["method"] != "HEAD":
-            content.append(body)
-        self.transport.write(b"".join(content))
-        self.response_complete = True
-        self.message_event.set()
-        if self.more_body:
-            self.protocol.linger()
-        elif not self.keep_alive:
-            self.transport.close()
-        self.on_response()
-
-    @override
-    async def send(self, message: Any) -> None:
-        """As uvicorn does, but a client of HTTP/1.0 knows no chunks: the end of the connection ends its answer."""
-        if self.left():
-            return
-        if self.scope["http_version"] == "1.0":
-            if message["type"] == "http.response.start":
-                self.open_ended = all(name != b"content-length" for name, _ in message["headers"])
-                self.chunked_encoding = False if self.open_ended else None
-            elif self.open_ended:
-                self.expected_content_length = len(message.get("body", b""))
-        await super().send(message)
-
-    def left(self) -> bool:
-        """Whether the client is gone. Of requests in a row uvicorn tells only the last one."""
-        if self.transport.is_closing():
-            self.disconnected = True
-        return self.disconnected
-
-    def takes_chunks(self) -> bool:
-        """Whether a further piece of a streamed answer can be written without waiting."""
-        return bool(self.chunked_encoding) and not (self.flow.write_paused or self.left())
-
-    def write_chunk(self, chunk: bytes) -> None:
-        """Write a piece that is framed as a chunk already."""
-        self.transport.write(chunk)
-
-
-class Driver:
-    """Runs a request without a task: at once up to where it waits, and on from there when that is done.
-
-    A whole small append decides within the read that brought it and waits for one future, its batch. A task for it
-    costs as much as the decision (12 % fewer appends a second). Handlers that run so may not use what needs a task,
-    such as `asyncio.timeout`.
-    """
-
-    __slots__ = ("_coroutine", "_loop")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
-        self._coroutine = coroutine
-        self._loop = loop
-
-    def step(self, _: object = None) -> None:
-        """Run to the next wait. Failures do not come here: `run_asgi` answers them."""
-        try:
-            waiting = self._coroutine.send(None)
-        except StopIteration:
-            return
-        if waiting is None:  # it only stepped aside
-            self._loop.call_soon(self.step)
-        else:
-            waiting._asyncio_future_blocking = False  # noqa: SLF001 - what a task does with the future it is handed
-            waiting.add_done_callback(self.step)
 
 
 class Protocol(HttpToolsProtocol):
@@ -139,6 +42,7 @@ class Protocol(HttpToolsProtocol):
 
     all: Connections
     transport: Any
+    cycle: Cycle  # type: ignore[mutable-override]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -152,7 +56,7 @@ class Protocol(HttpToolsProtocol):
         self._left: asyncio.Future[None] | None = None
         self._waiting_bytes = 0  # in the write buffer, when it was looked at last
         self._deaf = False  # the connection ends: whatever comes now is not a request any more
-        self._direct: Callable[[bytes], bool] | None = getattr(self.app, "direct", None)
+        self._known: Callable[[bytes], bool] | None = getattr(self.app, "known", None)
         self._undriven: Cycle | None = None
         self.idle_since: float | None = None
 
@@ -183,7 +87,8 @@ class Protocol(HttpToolsProtocol):
             return
         self.idle_since = None
         self._moved = False
-        if not self._head_done and b"pgrade" in data:
+        # Only the head is looked through: a body is much longer.
+        if not self._head_done and data.find(b"pgrade", 0, data.find(b"\r\n\r\n")) >= 0:
             data = _without_upgrade(data)
         self._head_bytes = len(data)
         try:
@@ -194,7 +99,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(self._refusal or InvalidRequest("the request", "well-formed HTTP/1.1", failure))
         if self._undriven is not None:
             cycle, self._undriven = self._undriven, None
-            self._start_asgi_task(cycle, self.app)
+            self._start(cycle)
         if not self._head_done and not self.transport.is_closing():
             self._fed = 0 if self._moved else self._fed + len(data)
             if self._fed > self.all.head_bytes_max:
@@ -220,14 +125,11 @@ class Protocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             self._refusal = InvalidRequest("the request", "sent without an offer to upgrade")
             raise self._refusal
-        parsed = httptools.parse_url(self.url)
-        raw_path = parsed.path
-        if not raw_path or raw_path[0] != _SLASH:
-            self._refusal = InvalidRequest("the request target", "a path that begins with a slash")
-            raise self._refusal
+        method = self.parser.get_method().decode("ascii")
+        plain = method == "POST" and self._known is not None and self._known(self.url)
+        raw_path, query = (self.url, b"") if plain else self._target()
         version = self.parser.get_http_version()
         path = raw_path.decode("ascii")
-        method = self.parser.get_method().decode("ascii")
         scope: Any = {
             "type": "http",
             "asgi": _ASGI,
@@ -239,43 +141,57 @@ class Protocol(HttpToolsProtocol):
             "root_path": "",
             "path": unquote(path) if "%" in path else path,
             "raw_path": raw_path,
-            "query_string": parsed.query or b"",
+            "query_string": query,
             "headers": self.headers,
             "state": {},
         }
         self.scope = scope
         waiting = self.cycle
-        self.cycle = cycle = Cycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
-        cycle.protocol = self
-        scope[CYCLE] = cycle
+        self.cycle = cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
         if waiting is None or waiting.response_complete:  # type: ignore[redundant-expr]
-            if method == "POST" and self._direct is not None and self._direct(raw_path):
+            if plain:
                 self._undriven = cycle  # driven as soon as its body is whole, or by a task when this feed ends
             else:
-                self._start_asgi_task(cycle, self.app)
+                self._start(cycle)
         else:  # pipelined: it waits for the answers before it
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
+    def _target(self) -> tuple[bytes, bytes]:
+        """Path and query of the request."""
+        parsed = httptools.parse_url(self.url)
+        if not parsed.path or parsed.path[0] != _SLASH:
+            self._refusal = InvalidRequest("the request target", "a path that begins with a slash")
+            raise self._refusal
+        return parsed.path, parsed.query or b""
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        cycle = self.cycle
+        if cycle.response_complete:
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.wake()
+
     @override
     def on_message_complete(self) -> None:
         self._head_done, self._moved = False, True
-        super().on_message_complete()
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.wake()
         if self._undriven is not None:
             cycle, self._undriven = self._undriven, None
-            Driver(cycle.run_asgi(self.app), self.loop).step()
+            edge: Any = self.app
+            if not edge.append_now(cycle):
+                cycle.scope[CYCLE] = cycle
+                Driver(cycle.run_asgi(self.app), self.loop).step()
+
+    def _start(self, cycle: Cycle) -> None:
+        cycle.scope[CYCLE] = cycle
+        self._start_asgi_task(cycle, self.app)
 
     @override
     def on_response_complete(self) -> None:
@@ -285,8 +201,8 @@ class Protocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cycle, app)
+            waiting: Any = self.pipeline.pop()[0]
+            self._start(waiting)
         else:
             self.idle_since = self.loop.time()
 

@@ -10,6 +10,8 @@ from streams_node.http import read, write
 from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
+from streams_node.http.cycle import Cycle, Driver
+from streams_node.http.direct import Direct
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
@@ -39,7 +41,9 @@ class Edge:
         self._context = context
         self._cold = cold
         self._classes = classes
+        self._public = RouteClass.PUBLIC in classes
         self._targets: dict[bytes, Target] = {}
+        self._direct = Direct(context, self._fail_now)
         settings = context.settings
         key = settings.api_key
         self._key = None if settings.no_auth or key is None else key.get_secret_value().encode()
@@ -66,10 +70,33 @@ class Edge:
             scope.pop(CYCLE, None)  # the two refer to each other; left alone they would be the garbage collector's work
         self._context.metrics.count_response(kind, status)
 
-    def direct(self, raw_path: bytes) -> bool:
+    def known(self, raw_path: bytes) -> bool:
         """Whether an append to this path may run without a task: it goes to a stream whose path is known."""
         target = self._targets.get(raw_path)
         return target is not None and target.sub is None
+
+    def append_now(self, cycle: Cycle) -> bool:
+        """Take a whole append to a known path the short way; False if it has to take the long one."""
+        target = self._targets.get(cycle.scope["raw_path"])
+        if target is None or not self._public:  # what is known is forgotten when it is too much
+            return False
+        try:
+            if self._key is not None:
+                self._authorize(cycle.scope)
+            return self._direct.take(target, cycle)
+        except StreamsError:
+            return False
+        except Exception as failure:  # noqa: BLE001 - the edge is where failures are handled
+            self._fail_now(cycle, failure)
+            return True
+
+    def _fail_now(self, cycle: Cycle, failure: BaseException) -> None:
+        """Answer what took the short way and failed there."""
+        Driver(self._failed(cycle, failure), asyncio.get_running_loop()).step()
+
+    async def _failed(self, cycle: Cycle, failure: BaseException) -> None:
+        status = await self._fail(failure, cycle.scope, cycle.send)
+        self._context.metrics.count_response("stream", status)
 
     def _target(self, raw_path: bytes) -> Target | None:
         """The stream a path names; None when the path is not a stream's."""
@@ -87,7 +114,7 @@ class Edge:
     async def _stream(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if target.sub is not None:
             return await self._sub(target, method, scope, send)
-        if RouteClass.PUBLIC not in self._classes:
+        if not self._public:
             raise Missing("streams are on the public listener")
         if self._key is not None:
             self._authorize(scope)
@@ -136,7 +163,7 @@ class Edge:
         if scheme.lower() != b"bearer" or not hmac.compare_digest(key.strip(), self._key or b""):
             raise Unauthorized("this node wants `Authorization: Bearer <key>` with the key it was started with")
 
-    async def _fail(self, failure: Exception, scope: Scope, send: Send) -> int:
+    async def _fail(self, failure: BaseException, scope: Scope, send: Send) -> int:
         said = problem(failure)
         sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
         request = request_id(sent_id)

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from streams_node.errors import StreamsError
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send
-from streams_node.http.connection import Cycle
 from streams_node.http.context import Context
+from streams_node.http.cycle import Cycle
 from streams_node.http.headers import CORS, SECURITY, RawHeaders
 from streams_node.http.live import wait, watched
 from streams_node.http.pages import timed_page

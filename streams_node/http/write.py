@@ -9,9 +9,11 @@ from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
-from streams_node.ingest.append import LARGE_BYTES, AppendRequest, append, open_large
+from streams_node.ingest.append import LARGE_BYTES, Appended, AppendRequest, append, open_large
 from streams_node.ingest.create import Created, CreateRequest, create
 from streams_node.ingest.remove import delete_stream
+from streams_node.ingest.state import StreamState
+from streams_node.observe.metrics import Metrics
 from streams_node.protocol import content_types
 from streams_node.protocol.producers import Producer
 
@@ -35,20 +37,31 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     appended = await append(ledger, state, request)
     if appended.batch is not None:
         await appended.batch.settling
-        metrics = context.metrics
-        metrics.appends += 1
-        metrics.appended_entries += appended.next_seq - before
-        metrics.append_bytes += len(body)
+        count_appended(context.metrics, appended.next_seq - before, len(body))
+    status, headers = appended_answer(state, appended, found, empty=not body)
+    await answer(scope, send, status, headers)
+    return status
+
+
+def count_appended(metrics: Metrics, entries: int, size: int) -> None:
+    metrics.appends += 1
+    metrics.appended_entries += entries
+    metrics.append_bytes += size
+
+
+def appended_answer(
+    state: StreamState, appended: Appended, found: dict[bytes, bytes], *, empty: bool
+) -> tuple[int, RawHeaders]:
+    """Status and headers for an append that is, or will be, stored."""
     headers: RawHeaders = [(b"stream-next-offset", state.token(appended.next_seq).encode())]
     if appended.closed:
         headers.append(CLOSED)
     if appended.producer is not None:
         headers += _producer(appended.producer)
-    status = 200 if appended.stored and appended.producer is not None and body else 204
+    status = 200 if appended.stored and appended.producer is not None and not empty else 204
     if status == HTTPStatus.OK:
         headers.append((b"content-length", b"0"))
-    await answer(scope, send, status, headers + cors(found))
-    return status
+    return status, headers + cors(found)
 
 
 async def put(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:

@@ -1,0 +1,61 @@
+"""The short way of an append, without a coroutine: decided in the read that brought it, answered by its batch.
+
+Most appends are small, came whole, and go to a stream that is in memory: they wait for nothing but the disk, and a
+coroutine for one costs more than its decision. Whatever is not like that, and whatever is refused, takes the long way
+(`write.post`), which decides anew: a decision changes nothing before all of its checks have passed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from streams_node.http.context import Context
+from streams_node.http.cycle import Cycle
+from streams_node.http.headers import RawHeaders, collected, write_headers
+from streams_node.http.paths import Target
+from streams_node.http.write import appended_answer, count_appended
+from streams_node.ingest.append import LARGE_BYTES, AppendRequest, decide
+
+Fail = Callable[[Cycle, BaseException], None]
+
+
+class Direct:
+    """Takes appends the short way. `fail` answers one whose batch failed."""
+
+    def __init__(self, context: Context, fail: Fail) -> None:
+        self._context = context
+        self._fail = fail
+        self._bytes_max = min(LARGE_BYTES - 1, context.settings.append_body_bytes_max)
+
+    def take(self, target: Target, cycle: Cycle) -> bool:
+        """Decide a whole append; False, and nothing has changed, if it needs more than its batch."""
+        context = self._context
+        ledger = context.ledger
+        state = ledger.states.peek(target.name)
+        if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None or ledger.broken:
+            return False
+        body = cycle.body
+        if len(body) > self._bytes_max:
+            return False
+        found = collected(cycle.scope["headers"])
+        before = state.next_seq
+        appended = decide(ledger, state, AppendRequest(bytes(body), *write_headers(found, context.settings)))
+        if appended.batch is None:  # its answer may rest on what is not stored yet
+            return False
+        status, headers = appended_answer(state, appended, found, empty=not body)
+        entries = appended.next_seq - before
+        appended.batch.settling.add_done_callback(partial(self._settled, cycle, status, headers, entries))
+        return True
+
+    def _settled(
+        self, cycle: Cycle, status: int, headers: RawHeaders, entries: int, settling: asyncio.Future[None]
+    ) -> None:
+        """The batch is on disk, or nobody knows."""
+        failure = settling.exception()
+        if failure is not None:
+            self._fail(cycle, failure)
+            return
+        metrics = self._context.metrics
+        count_appended(metrics, entries, len(cycle.body))
+        cycle.answer_soon(status, headers)
+        metrics.count_response("stream", status)
