@@ -1,0 +1,228 @@
+-- The database `catalogue/mirror.db`: the catalogue as of one generation. It can be made anew at any time, so it has no
+-- migrations: one of another layout is dropped. Before the first name: its layout.
+
+PRAGMA user_version = 1;
+
+-- Header and checksum of the generation that it stands for.
+CREATE TABLE state (
+    name  TEXT PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE buckets (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT NOT NULL,
+    created_us INTEGER NOT NULL,
+    alive      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE streams (
+    id           INTEGER PRIMARY KEY,
+    bucket       INTEGER NOT NULL,
+    name         TEXT NOT NULL,
+    content_type TEXT NOT NULL,
+    created_us   INTEGER NOT NULL,
+    ttl_s        INTEGER,
+    expires_us   INTEGER,
+    first_epoch  INTEGER NOT NULL,
+    epochs       TEXT NOT NULL,                -- JSON, as in the record
+    profile      TEXT NOT NULL,
+    soft_deleted INTEGER NOT NULL,
+    source       INTEGER,
+    fork_seq     INTEGER,
+    fork_sub     INTEGER,
+    earliest_seq INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX streams_by_name ON streams (bucket, name);
+
+CREATE TABLE tombstones (
+    bucket     INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    epoch      INTEGER NOT NULL,
+    stream     INTEGER NOT NULL,
+    deleted_us INTEGER NOT NULL,
+    PRIMARY KEY (bucket, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ends (
+    stream         INTEGER PRIMARY KEY,
+    next_seq       INTEGER NOT NULL,
+    ordinal        INTEGER NOT NULL,
+    position       INTEGER NOT NULL,
+    ts             INTEGER NOT NULL,
+    schema_version INTEGER NOT NULL,
+    closed         INTEGER NOT NULL,
+    closed_by      TEXT,
+    closed_epoch   INTEGER,
+    closed_seq     INTEGER,
+    stream_seq     TEXT
+) STRICT;
+
+CREATE TABLE producers (
+    stream   INTEGER NOT NULL,
+    producer TEXT NOT NULL,
+    epoch    INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    next_seq INTEGER NOT NULL,
+    PRIMARY KEY (stream, producer)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE objects (
+    made          TEXT PRIMARY KEY,
+    kind          TEXT NOT NULL,
+    level         INTEGER NOT NULL,
+    stream        INTEGER,
+    first_seq     INTEGER NOT NULL,
+    end_seq       INTEGER NOT NULL,
+    min_stream    INTEGER NOT NULL,
+    max_stream    INTEGER NOT NULL,
+    streams       INTEGER NOT NULL,
+    entries       INTEGER NOT NULL,
+    bytes         INTEGER NOT NULL,
+    sha256        TEXT NOT NULL,
+    payload_bytes INTEGER NOT NULL,
+    min_ts        INTEGER NOT NULL,
+    max_ts        INTEGER NOT NULL,
+    first_row     INTEGER NOT NULL,
+    last_row      INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Lines of kinds that this version does not know, in their order.
+CREATE TABLE facts (
+    number INTEGER PRIMARY KEY,
+    line   BLOB NOT NULL
+) STRICT;
+
+-- Streams that have an end or producers and no configuration: it comes in a later generation, or never.
+CREATE TABLE orphans (
+    stream INTEGER PRIMARY KEY
+) STRICT;
+
+CREATE TRIGGER stream_leaves AFTER DELETE ON streams BEGIN
+    DELETE FROM ends WHERE stream = old.id;
+    DELETE FROM producers WHERE stream = old.id;
+END;
+
+-- name: read_state
+-- What the mirror stands for.
+SELECT name, value FROM state;
+
+-- name: write_state
+-- Moves it.
+INSERT OR REPLACE INTO state (name, value) VALUES (?, ?);
+
+-- name: put_bucket
+-- A bucket as it is now.
+INSERT OR REPLACE INTO buckets (id, name, created_us, alive) VALUES (?, ?, ?, ?);
+
+-- name: make_room
+-- Takes out the stream that had a name, unless it is the same one.
+DELETE FROM streams WHERE bucket = ? AND name = ? AND id <> ?;
+
+-- name: lift_tombstone
+-- The name lives again.
+DELETE FROM tombstones WHERE bucket = ? AND name = ?;
+
+-- name: put_stream
+-- A stream as it is now; its end stays.
+INSERT INTO streams (id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted,
+                     source, fork_seq, fork_sub, earliest_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET bucket = excluded.bucket, name = excluded.name, content_type = excluded.content_type,
+        created_us = excluded.created_us, ttl_s = excluded.ttl_s, expires_us = excluded.expires_us,
+        first_epoch = excluded.first_epoch, epochs = excluded.epochs, profile = excluded.profile,
+        soft_deleted = excluded.soft_deleted, source = excluded.source, fork_seq = excluded.fork_seq,
+        fork_sub = excluded.fork_sub, earliest_seq = excluded.earliest_seq;
+
+-- name: drop_name
+-- A name that died.
+DELETE FROM streams WHERE bucket = ? AND name = ?;
+
+-- name: put_tombstone
+-- What is remembered of it.
+INSERT OR REPLACE INTO tombstones (bucket, name, epoch, stream, deleted_us) VALUES (?, ?, ?, ?, ?);
+
+-- name: put_end
+-- How far a stream goes; NULL in the fields from `closed` on leaves them as they are.
+INSERT INTO ends (stream, next_seq, ordinal, position, ts, schema_version, closed, closed_by, closed_epoch, closed_seq,
+                  stream_seq)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, 0), ?8, ?9, ?10, ?11)
+    ON CONFLICT (stream) DO UPDATE SET next_seq = ?2, ordinal = ?3, position = ?4, ts = ?5, schema_version = ?6,
+        closed = coalesce(?7, closed), closed_by = coalesce(?8, closed_by), closed_epoch = coalesce(?9, closed_epoch),
+        closed_seq = coalesce(?10, closed_seq), stream_seq = coalesce(?11, stream_seq);
+
+-- name: put_producer
+-- The newest request of a producer.
+INSERT OR REPLACE INTO producers (stream, producer, epoch, seq, next_seq) VALUES (?, ?, ?, ?, ?);
+
+-- name: put_object
+-- An object that holds entries.
+INSERT OR REPLACE INTO objects (made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes,
+                                sha256, payload_bytes, min_ts, max_ts, first_row, last_row)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: drop_object
+-- One that does not any more.
+DELETE FROM objects WHERE made = ?;
+
+-- name: put_fact
+-- A line that nobody here understands.
+INSERT INTO facts (line) VALUES (?);
+
+-- name: mark_orphan
+-- A stream that an end or a producer names, if there is no such stream.
+INSERT OR IGNORE INTO orphans (stream) SELECT :stream WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = :stream);
+
+-- name: mark_orphans
+-- All of them, after a snapshot.
+INSERT OR IGNORE INTO orphans (stream)
+SELECT stream FROM (SELECT stream FROM ends UNION SELECT stream FROM producers)
+ WHERE stream NOT IN (SELECT id FROM streams);
+
+-- name: forget_orphan_ends
+-- Streams that never got a configuration were deleted before anybody told the catalogue.
+DELETE FROM ends WHERE stream IN (SELECT o.stream FROM orphans AS o WHERE NOT EXISTS (
+    SELECT 1 FROM streams AS s WHERE s.id = o.stream));
+
+-- name: forget_orphan_producers
+-- The same for their producers.
+DELETE FROM producers WHERE stream IN (SELECT o.stream FROM orphans AS o WHERE NOT EXISTS (
+    SELECT 1 FROM streams AS s WHERE s.id = o.stream));
+
+-- name: forget_orphans
+-- Nothing is waited for any more.
+DELETE FROM orphans;
+
+-- name: all_buckets
+-- For a snapshot.
+SELECT id, name, created_us, alive FROM buckets ORDER BY id;
+
+-- name: all_facts
+-- For a snapshot.
+SELECT line FROM facts ORDER BY number;
+
+-- name: all_tombstones
+-- For a snapshot.
+SELECT bucket, name, epoch, stream, deleted_us FROM tombstones ORDER BY bucket, name;
+
+-- name: all_streams
+-- For a snapshot.
+SELECT id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted, source, fork_seq,
+       fork_sub, earliest_seq
+  FROM streams ORDER BY id;
+
+-- name: all_ends
+-- For a snapshot.
+SELECT stream, next_seq, ordinal, position, ts, schema_version, closed, closed_by, closed_epoch, closed_seq, stream_seq
+  FROM ends ORDER BY stream;
+
+-- name: all_producers
+-- For a snapshot.
+SELECT stream, producer, epoch, seq, next_seq FROM producers ORDER BY stream, producer;
+
+-- name: all_objects
+-- For a snapshot.
+SELECT made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes, min_ts,
+       max_ts, first_row, last_row
+  FROM objects ORDER BY made;
