@@ -63,6 +63,7 @@ class Cache:
         self._turns = asyncio.Semaphore(limits.threads)
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="cold-fetch")
         self.counts = CacheCounts()
+        self.on_gone: Callable[[str], None] = _nobody_asks  # a copy left: whoever has it open may let go of it
 
     @classmethod
     async def open(cls, folder: Path, source: Source, limits: Limits, *, local: Path | None = None) -> Self:
@@ -85,6 +86,11 @@ class Cache:
 
     def has(self, made: str) -> bool:
         return self._shelf.peek(made) is not None
+
+    def touch(self, made: str) -> None:
+        """An object is being read from a file that is still open: its copy leaves last."""
+        if self._shelf.use(made) is not None:
+            self.counts.hits += 1
 
     @asynccontextmanager
     async def held(self, facts: ObjectFacts) -> AsyncIterator[Path]:
@@ -289,6 +295,8 @@ class Cache:
     def _remove(self, copies: list[Copy], *, evicted: bool = False) -> None:
         """Unlink what nobody reads; the rest is unlinked when its last reader has left."""
         self.counts.evictions += len(copies) if evicted else 0
+        for copy in copies:
+            self.on_gone(copy.made)
         paths = [copy.path for copy in copies if not copy.pins]
         if paths:
             errand = asyncio.ensure_future(self._run(_remove_all, paths))
@@ -317,6 +325,10 @@ class _Coming:
     def __init__(self) -> None:
         self.waiters = 0
         self.copy: Copy | None = None
+
+
+def _nobody_asks(_: str) -> None:
+    """Until a reader is there."""
 
 
 def _seen(task: "asyncio.Task[Copy]") -> None:

@@ -20,11 +20,12 @@ async def timed_page(context: Context, state: StreamState, start: int, query: Re
     settings = context.settings
     context.connections.admit_answer()
     bytes_max = min(query.bytes_max or settings.read_page_bytes, settings.read_page_bytes_max)
+    reading = read_page(context.database, state, start, bytes_max, raw=query.raw is True, cold=context.tiers.reader)
     if start >= state.tail.seq:
-        return await read_page(context.database, state, start, bytes_max, raw=query.raw is True)
+        return await reading
     try:
         async with asyncio.timeout(settings.request_ms_max / 1000):
-            return await read_page(context.database, state, start, bytes_max, raw=query.raw is True)
+            return await reading
     except TimeoutError:
         raise RequestTimedOut from None
 

@@ -2,8 +2,14 @@
 
 from typing import Protocol
 
+from streams_node.read.cold import ColdReader
+
 
 class Tiers(Protocol):
+    @property
+    def reader(self) -> ColdReader | None:
+        """Reads entries that are not in the log any more."""
+
     @property
     def generation(self) -> int:
         """The newest generation of the catalogue."""
@@ -11,12 +17,28 @@ class Tiers(Protocol):
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
 
+    async def open(self) -> None:
+        """Ask the store, and refuse one that cannot be used."""
+
+    def start(self) -> None:
+        """Begin the stages."""
+
+    async def stop(self) -> None:
+        """End them; what is under way is taken up by the next start."""
+
 
 class NoTiers:
     """A node whose stages have not been started: whatever is flushed is not in the bucket yet."""
 
     generation = 0
+    reader: ColdReader | None = None
 
     async def flush(self, row: int) -> None:
         """Nobody will."""
         raise TimeoutError(f"row {row} stays in the log")
+
+    async def open(self) -> None: ...
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...

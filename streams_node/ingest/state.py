@@ -33,6 +33,7 @@ class StreamState:
         "charged",
         "closed",
         "closed_by",
+        "cold_below",
         "content_type",
         "created_us",
         "dies_us",
@@ -107,6 +108,7 @@ class StreamState:
         # Stored: what readers see.
         self.tail = LogEnd(head.last_row, head.ordinal, head.position, head.next_seq)
         self.tail_closed = self.closed
+        self.cold_below = 0  # entries below it are known to have left the log; a read saves asking
         # Bookkeeping.
         self.batch: Batch | None = None
         self.window: Batch | None = None  # the batch with the newest end of its window

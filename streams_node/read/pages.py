@@ -1,12 +1,17 @@
-"""Reads one page of a stream."""
+"""Reads one page of a stream, from as many places as it takes."""
 
+import sqlite3
 from typing import NamedTuple
 
-from streams_node.errors import Missing, Unavailable
+import sql
+from streams_node.errors import Gone, InvariantBroken, Missing, StreamsError, Unavailable
 from streams_node.ingest.state import StreamState
-from streams_node.read.plan import plan
+from streams_node.read.cold import PIECES_MAX, ColdReader, Found
 from streams_node.wal.database import Database
-from streams_node.wal.tails import LogMoved
+from streams_node.wal.tails import LogEnd, LogMoved, NotInLog
+
+_STREAMS = sql.queries("streams")
+_LOOKS_MAX = 2  # at the log, then at the objects: what was released between the two is there at the second look
 
 
 class Page(NamedTuple):
@@ -23,22 +28,115 @@ class Page(NamedTuple):
         return self.end == self.tail
 
 
-async def read_page(database: Database, state: StreamState, start: int, bytes_max: int, *, raw: bool = False) -> Page:
-    """Whole entries from `start` on: as many as fit, and at least one if there is any."""
+async def read_page(
+    database: Database,
+    state: StreamState,
+    start: int,
+    bytes_max: int,
+    *,
+    raw: bool = False,
+    cold: ColdReader | None = None,
+) -> Page:
+    """Whole entries from `start` on: as many as fit, and at least one if there is any. Sealed ones come from `cold`."""
     tail, closed = state.tail, state.tail_closed  # one moment
-    parts = plan(state.id, start, tail)
-    if not parts:
+    if start >= tail.seq:
         return Page(start, start, b"", start, closed=closed)
     hub = state.hub
     if hub is not None and not raw:
         recent = hub.recent(start, tail.seq, bytes_max)
         if recent is not None:
             return Page(start, tail.seq, recent, tail.seq, closed=closed)
-    part = parts[0]
+    view = _View(database, cold, state, tail, raw=raw)
     try:
-        taken = await database.read_slice(part.stream, part.end, part.start, bytes_max, is_json=state.is_json, raw=raw)
-    except LogMoved:
+        await view.gather(start, bytes_max)
+    except StreamsError:
         if state.gone:
-            raise Missing(f"stream `{state.name.stream}` was deleted while it was read") from None
-        raise Unavailable("the entries were moved while they were read; try again") from None
-    return Page(start, taken.end, taken.payload, tail.seq, closed=closed and taken.end == tail.seq)
+            raise _deleted(state) from None
+        raise
+    payload = view.pieces[0]
+    if cold is not None and len(view.pieces) > 1:
+        payload = await cold.joined(view.pieces, commas=view.commas)
+    return Page(start, view.end, payload, tail.seq, closed=closed and view.end == tail.seq)
+
+
+class _View:
+    """A page in the making: what was found so far."""
+
+    def __init__(
+        self, database: Database, cold: ColdReader | None, state: StreamState, tail: LogEnd, *, raw: bool
+    ) -> None:
+        self._database = database
+        self._cold = cold
+        self._state = state
+        self._tail = tail
+        self._raw = raw
+        self.commas = state.is_json and not raw
+        self.end = 0
+        self.pieces: list[bytes] = []
+
+    async def gather(self, start: int, bytes_max: int) -> None:
+        """What objects have, then what the log has. Where something cannot be had, a page that is not empty ends."""
+        self.end, left = start, bytes_max
+        while self.end < self._tail.seq and left > 0 and len(self.pieces) < PIECES_MAX:
+            try:
+                found = await self._next(left)
+            except StreamsError:
+                if self.pieces:
+                    return
+                raise
+            if self.pieces and found.length > left:
+                return
+            self.pieces += found.pieces
+            self.end = found.end
+            left -= found.length + self.commas
+            if found.full:
+                return
+
+    async def _next(self, bytes_max: int) -> Found:
+        for _ in range(_LOOKS_MAX):
+            found = await self._from_log(bytes_max) or await self._from_objects(bytes_max)
+            if found is not None:
+                return found
+            await self._explain()
+        stream = self._state.name.stream
+        raise InvariantBroken("an entry is neither in the log nor in any object", stream=stream, seq=self.end)
+
+    async def _from_log(self, bytes_max: int) -> Found | None:
+        """What the log has from here on; None when it does not have the next entry."""
+        state = self._state
+        if self.end < state.cold_below:
+            return None
+        try:
+            taken = await self._database.read_slice(
+                state.id, self._tail, self.end, bytes_max, is_json=state.is_json, raw=self._raw
+            )
+        except NotInLog as missing:
+            if state.gone:
+                raise _deleted(state) from None
+            state.cold_below = max(state.cold_below, missing.first_seq or self._tail.seq)
+            return None
+        except LogMoved:
+            raise Unavailable("the entries were moved while they were read; try again") from None
+        return Found(taken.end, [taken.payload], len(taken.payload), full=True)
+
+    async def _from_objects(self, bytes_max: int) -> Found | None:
+        if self._cold is None:
+            raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
+        return await self._cold.read(self._state.id, self.end, self._tail.seq, bytes_max, commas=self.commas)
+
+    async def _explain(self) -> None:
+        """Why an entry can be nowhere: its stream died, perhaps in another state than this one, or it was trimmed."""
+        state = self._state
+        if state.gone or await self._database.readers.run(_is_dead, state.id):
+            raise _deleted(state)
+        if self.end < state.earliest_seq:
+            earliest = state.token(state.earliest_seq)
+            raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
+
+
+def _is_dead(db: sqlite3.Connection, stream: int) -> bool:
+    return db.execute(_STREAMS.read_head, (stream,)).fetchone() is None
+
+
+def _deleted(state: StreamState) -> Missing:
+    return Missing(f"stream `{state.name.stream}` was deleted while it was read")

@@ -95,7 +95,7 @@ def long_history(seed: int) -> Interleaved:
 
 
 def _stream(at: int, content_type: str) -> StreamState:
-    config = Configured(at, content_type, 0, None, None, None, 0, 1, "generic", 0, 0)
+    config = Configured(at, content_type, 0, None, None, None, 0, 1, "generic", 0, 0, 0)
     return StreamState(Name("bucket", f"stream-{at}"), 1, config, NEW_HEAD, {}, [])
 
 

@@ -1,0 +1,364 @@
+"""Reads sealed entries: finds the objects that hold them, has them fetched, and decodes in threads what a page shows."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
+
+from streams_node.cache import Cache
+from streams_node.config import Settings
+from streams_node.errors import ObjectDamaged, ObjectMissing, Overloaded, StreamsError, invariant
+from streams_node.observe.logs import get_logger
+from streams_node.placement.directories import Directories, keep_directories, unpacked
+from streams_node.placement.locate import DirectoriesMissing, Located, locate
+from streams_node.placement.made import ObjectFacts
+from streams_node.read.sealed import Files, Groups, Slice, first_group
+from streams_node.wal.database import Database
+
+if TYPE_CHECKING:
+    from streams_node.segments.reader import SealedFile
+
+log = get_logger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+PIECES_MAX = 32  # objects that one page looks into: a small stream may have an entry in each pack
+_PIECES_MS_MAX = 1000  # a page that has something ends after this time, however little it is
+_PLACES_KEPT = 1024  # readers that are in the middle of a stream
+_DAMAGED_S = 5.0  # an object that is damaged in the store is not fetched again for every request
+_DAMAGED_MAX = 256
+_DIRECTORIES_AT_ONCE = 4
+_JOIN_BYTES = 1 << 18  # a smaller join takes the loop no longer than a hop to a thread
+
+
+class Found(NamedTuple):
+    """Entries up to seq `end`, in pieces; `length` counts the commas between them. `full`: no more is to be had now."""
+
+    end: int
+    pieces: list[bytes]
+    length: int
+    full: bool
+
+
+class ColdReader:
+    """Made once; all methods belong to the event loop."""
+
+    def __init__(self, database: Database, cache: Cache, settings: Settings) -> None:
+        self._database = database
+        self._cache = cache
+        self._ahead_max = settings.read_ahead_objects
+        self._queue_max = settings.read_queue_max
+        self._threads = settings.cold_reader_threads
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="cold-read")
+        self._busy = 0
+        self._places: OrderedDict[tuple[int, int], list[Located]] = OrderedDict()  # where readers in order go on
+        self._learning: dict[str, asyncio.Task[None]] = {}
+        self._warming: set[asyncio.Task[None]] = set()
+        self._damaged: OrderedDict[str, tuple[float, ObjectDamaged]] = OrderedDict()
+        self.directories = Directories(settings.directory_bytes_max)
+        self.files = Files()
+        self.groups = Groups(settings.decoded_bytes_max)
+        cache.on_gone = self.files.drop
+
+    @property
+    def waiting(self) -> int:
+        return self._busy
+
+    async def read(self, stream: int, start: int, end: int, bytes_max: int, *, commas: bool) -> Found | None:
+        """Entries from `start` on, before `end`: whole ones, as many as fit, and at least one. None: no object has it.
+
+        A page that has something ends where an object cannot be had; the next one begins there, and says why.
+        """
+        run = _Run(stream, start, self._places.pop((stream, start), None))
+        deadline = time.monotonic() + _PIECES_MS_MAX / 1000
+        full = False
+        while run.end < end and not full:
+            try:
+                taken = await self._piece(run, end, bytes_max - run.length, commas=commas)
+            except StreamsError:
+                if not run.pieces:
+                    raise
+                break
+            if taken is None:
+                return run.found(full=False) if run.pieces else None
+            if run.pieces and len(taken.payload) > bytes_max - run.length:
+                break
+            run.add(taken, comma=int(commas))
+            full = len(run.pieces) >= PIECES_MAX or run.length >= bytes_max or time.monotonic() > deadline
+            if run.places and taken.end < run.places[0].end_seq:
+                if run.in_order:
+                    self._warm(run.places[0], taken.end, bytes_max)
+                break
+        self._remember(stream, run.end, run.places)
+        return run.found(full=True)
+
+    async def _piece(self, run: "_Run", end: int, bytes_max: int, *, commas: bool) -> Slice | None:
+        """The next entries of one object; None when no object has them. A merge may replace it at any moment."""
+        absent = ""
+        while True:
+            if not run.places:
+                places_max = PIECES_MAX if run.pieces else 1 + self._ahead_max
+                run.places = await self._locate(run.stream, run.end, places_max)
+                if not run.places:
+                    return None
+            place = run.places[0]
+            missing = ObjectMissing(place.facts.key())
+            if place.facts.made != absent:
+                if run.in_order:
+                    self._look_ahead(run.places)
+                try:
+                    return await self._slice(place, run.end, end, bytes_max, commas=commas)
+                except ObjectMissing as seen:
+                    missing = seen
+            if place.facts.made == absent:  # looked up anew, and the catalogue still names it
+                log.error("a sealed object is missing", object=absent, stream=run.stream, seq=run.end)
+                raise missing
+            absent, run.places = place.facts.made, []
+
+    async def joined(self, pieces: list[bytes], *, commas: bool) -> bytes:
+        """One after the other, with commas between them if asked for; a large one in a thread."""
+        if len(pieces) == 1:
+            return pieces[0]
+        separator = b"," if commas else b""
+        if sum(map(len, pieces)) < _JOIN_BYTES:
+            return separator.join(pieces)
+        return await self._run(separator.join, pieces)
+
+    async def close(self) -> None:
+        tasks = [*self._learning.values(), *self._warming]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.files.close()
+
+    # --- where ---
+
+    async def _locate(self, stream: int, seq: int, places_max: int) -> list[Located]:
+        """The objects that hold the entries from `seq` on. Directories that are not here yet are fetched; one that
+        cannot be had is a failure only of those streams whose entries are found nowhere else.
+        """
+        failures: dict[str, StreamsError] = {}
+        while True:
+            try:
+                return await self._database.readers.run(locate, self.directories, stream, seq, places_max=places_max)
+            except DirectoriesMissing as missing:
+                again = [failures[facts.made] for facts in missing.packs if facts.made in failures]
+                if again:
+                    raise again[0] from None
+                failures.update(await self._learn(missing.packs))
+
+    async def _learn(self, packs: list[ObjectFacts]) -> dict[str, StreamsError]:
+        """Read the directories of packs out of the packs themselves, and keep them; returns those that failed."""
+        some = asyncio.Semaphore(_DIRECTORIES_AT_ONCE)
+        failures: dict[str, StreamsError] = {}
+
+        async def one(facts: ObjectFacts) -> None:
+            async with some:
+                task = self._learning.get(facts.made)
+                if task is None:
+                    task = asyncio.get_running_loop().create_task(self._learn_one(facts), name=f"learn-{facts.made}")
+                    self._learning[facts.made] = task
+                    task.add_done_callback(lambda task: self._learned(facts.made, task))
+                try:
+                    await asyncio.shield(task)
+                except StreamsError as failure:
+                    failures[facts.made] = failure
+
+        await asyncio.gather(*map(one, packs))
+        return failures
+
+    def _learned(self, made: str, task: "asyncio.Task[None]") -> None:
+        del self._learning[made]
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may have left
+
+    async def _learn_one(self, facts: ObjectFacts) -> None:
+        self._refuse_damaged(facts.made)
+        try:
+            async with self._cache.held(facts) as path:
+                blob = await self._run(self._directory, facts, path)
+        except ObjectDamaged as damage:
+            await self._forget(facts.made)
+            raise self._noted(damage) from None
+        await self._database.writer.run(keep_directories, [(facts.made, blob)])
+
+    def _directory(self, facts: ObjectFacts, path: Path) -> bytes:
+        file = self.files.open(path, facts)
+        try:
+            blob = file.directory() or b""
+            self.directories.put(facts.made, unpacked(blob, facts))
+            return blob
+        finally:
+            self.files.discard(file)
+
+    def _remember(self, stream: int, seq: int, places: list[Located]) -> None:
+        """Where a reader goes on that comes back for what follows."""
+        self._places[stream, seq] = places
+        while len(self._places) > _PLACES_KEPT:
+            self._places.popitem(last=False)
+
+    def _look_ahead(self, places: list[Located]) -> None:
+        for place in places[1 : 1 + self._ahead_max]:
+            self._cache.ahead(place.facts)
+
+    # --- what ---
+
+    async def _slice(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
+        """Entries of one object. A copy that turns out to be damaged is fetched once more."""
+        made = place.facts.made
+        self._refuse_damaged(made)
+        try:
+            return await self._slice_once(place, start, end, bytes_max, commas=commas)
+        except _CopyDamaged as problem:
+            log.warning("a copy was damaged", object=made, error=problem.damage.message)
+            await self._forget(made)
+        except ObjectDamaged as damage:  # as it came from the store
+            raise self._noted(damage) from None
+        try:
+            return await self._slice_once(place, start, end, bytes_max, commas=commas)
+        except _CopyDamaged as problem:
+            await self._forget(made)
+            raise self._noted(problem.damage) from None
+
+    async def _slice_once(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
+        facts = place.facts
+        if self.files.has(facts.made):
+            self._cache.touch(facts.made)
+            taken = await self._run(self._read, None, place, start, end, bytes_max, commas=commas)
+            if taken is not None:
+                return taken
+        async with self._cache.held(facts) as path:
+            taken = await self._run(self._read, path, place, start, end, bytes_max, commas=commas)
+        invariant(taken is not None, "a file that is held can be opened", object=facts.made)
+        return cast("Slice", taken)
+
+    def _read(
+        self, path: Path | None, place: Located, start: int, end: int, bytes_max: int, *, commas: bool
+    ) -> Slice | None:
+        """In a thread: decode what the page shows. None: the file is not open, and no path was given."""
+        from streams_node.segments.reader import read_page  # noqa: PLC0415 - loads pyarrow, when it is first needed
+
+        file = self._file(path, place.facts)
+        if file is None:
+            return None
+        row = place.row_index + start - place.first_seq
+        end_row = place.row_index + min(end, place.end_seq) - place.first_seq
+        try:
+            page = read_page(self.groups.of(file), file.footer, row, end_row, bytes_max, is_json=commas)
+        except ObjectDamaged as damage:
+            self.files.discard(file)
+            raise _CopyDamaged(damage) from damage
+        except BaseException:
+            self.files.discard(file)
+            raise
+        self.files.give(file)
+        return Slice(start + page.end - row, page.payload)
+
+    def _file(self, path: Path | None, facts: ObjectFacts) -> "SealedFile | None":
+        file = self.files.take(facts.made)
+        if file is not None or path is None:
+            return file
+        try:
+            return self.files.open(path, facts)
+        except ObjectDamaged as damage:
+            raise _CopyDamaged(damage) from damage
+
+    def _warm(self, place: Located, seq: int, bytes_max: int) -> None:
+        """Decode what the next page of a reader in order will show, while it is busy with this one."""
+        if self._busy < self._threads:
+            row = place.row_index + seq - place.first_seq
+            end_row = place.row_index + place.end_seq - place.first_seq
+            size_max = min(bytes_max, self.groups.bytes_max // 4)
+            task = asyncio.get_running_loop().create_task(
+                self._run(self._decode, place.facts, row, end_row, size_max), name=f"warm-{place.facts.made}"
+            )
+            self._warming.add(task)
+            task.add_done_callback(self._warmed)
+
+    def _decode(self, facts: ObjectFacts, row: int, end_row: int, size_max: int) -> None:
+        """In a thread: the row groups from a row on. What is wrong is found again by whoever needs them."""
+        file = self.files.take(facts.made)
+        if file is None:
+            return
+        number, size = first_group(file.footer, row), 0
+        try:
+            while size < size_max and number < file.groups and file.footer.starts[number] < end_row:
+                size += self.groups.get(file, number).size
+                number += 1
+        except BaseException:
+            self.files.discard(file)
+            raise
+        self.files.give(file)
+
+    def _warmed(self, task: "asyncio.Task[None]") -> None:
+        self._warming.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen
+
+    async def _forget(self, made: str) -> None:
+        """Let go of everything that came from a damaged copy."""
+        self.files.drop(made)
+        self.groups.drop(made)
+        self.directories.forget(made)
+        await self._cache.drop(made, damaged=True)
+
+    # --- what is damaged in the store ---
+
+    def _noted(self, damage: ObjectDamaged) -> ObjectDamaged:
+        made = str(damage.facts["object"])
+        log.error("a sealed object is damaged", object=made, error=damage.message)
+        self._damaged[made] = time.monotonic() + _DAMAGED_S, damage
+        while len(self._damaged) > _DAMAGED_MAX:
+            self._damaged.popitem(last=False)
+        return damage
+
+    def _refuse_damaged(self, made: str) -> None:
+        """An object that was just found damaged is not fetched again for every request."""
+        until, damage = self._damaged.get(made, (0.0, None))
+        if damage is not None and time.monotonic() < until:
+            raise damage
+
+    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """In one of the few threads; a long queue refuses."""
+        if self._busy >= self._queue_max:
+            raise Overloaded("the queue of reads of sealed entries is full; try again")
+        self._busy += 1
+        future = self._pool.submit(work, *args, **kwargs)
+        try:
+            return await asyncio.wrap_future(future)
+        finally:
+            self._busy -= 1
+
+
+class _Run:
+    """Where a read of one stream has come to."""
+
+    def __init__(self, stream: int, start: int, places: list[Located] | None) -> None:
+        self.stream = stream
+        self.end = start
+        self.in_order = places is not None or start == 0
+        self.places = places or []  # the objects from here on, as far as they have been looked up
+        self.pieces: list[bytes] = []
+        self.length = 0
+
+    def add(self, taken: Slice, *, comma: int) -> None:
+        self.length += len(taken.payload) + (comma if self.pieces else 0)
+        self.pieces.append(taken.payload)
+        self.end = taken.end
+        if self.places[0].end_seq <= taken.end:
+            self.places = self.places[1:]
+            self.in_order = True
+
+    def found(self, *, full: bool) -> Found:
+        return Found(self.end, self.pieces, self.length, full)
+
+
+class _CopyDamaged(Exception):
+    """The local copy is damaged: the object itself may be whole."""
+
+    def __init__(self, damage: ObjectDamaged) -> None:
+        super().__init__(damage)
+        self.damage = damage
