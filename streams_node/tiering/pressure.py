@@ -14,7 +14,7 @@ _SECOND_US = 1_000_000
 
 
 class Pressure:
-    """The backlog of one node: bytes, and the age of the oldest entry. `sealed_bytes` are the part that waits outside."""
+    """The backlog of one node: bytes, and the age of the oldest entry. `sealed_bytes` of it are in files already."""
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
         self._ledger = ledger

@@ -10,10 +10,7 @@ from typing import NamedTuple
 
 import sql
 from streams_node.ingest.ledger import Ledger
-from streams_node.manifest.chain import Chain
-from streams_node.manifest.compose import compose
-from streams_node.manifest.local import changes, local, published
-from streams_node.manifest.records import FORMAT, Drop, Header, Object, Record
+from streams_node.manifest import FORMAT, Chain, Drop, Header, Object, Record, changes, check, compose, local, published
 from streams_node.placement.made import Made, Rewrite, Seal
 from streams_node.testing.crashpoints import crash_point
 from streams_node.uploader.place import Threads
@@ -47,11 +44,17 @@ class Publisher:
     """Publishes for one node. Its calls follow one another."""
 
     def __init__(
-        self, database: Database, ledger: Ledger, chain: Chain, threads: Threads, identity: Identity, standing: "Standing"
+        self,
+        database: Database,
+        ledger: Ledger,
+        chain: Chain,
+        threads: Threads,
+        identity: Identity,
+        standing: "Standing",
     ) -> None:
         self._database = database
         self._ledger = ledger
-        self._chain = chain
+        self.chain = chain
         self._threads = threads
         self._identity = identity
         self.standing = standing
@@ -64,7 +67,8 @@ class Publisher:
         pending = self._pending
         if pending.sum is None:
             crash_point("publish.before")
-            pending.sum = await self._threads.run(self._chain.commit, pending.header, pending.data)
+            await self._threads.run(check, self.chain.store, self._identity.node, self._identity.fence)
+            pending.sum = await self._threads.run(self.chain.commit, pending.header, pending.data)
             crash_point("publish.put")
         now_us = self._ledger.now_us()
         await self._database.writer.run(_apply, pending, now_us)
@@ -126,7 +130,13 @@ def standing_of(db: sqlite3.Connection) -> Standing:
 def _apply(db: sqlite3.Connection, composed: Composed, now_us: int) -> None:
     facts = [made.facts for made in composed.objects]
     published(
-        db, composed.header, composed.sum or "", facts, composed.drops, newest_change=composed.newest_change, now_us=now_us
+        db,
+        composed.header,
+        composed.sum or "",
+        facts,
+        composed.drops,
+        newest_change=composed.newest_change,
+        now_us=now_us,
     )
     for made in composed.objects:
         if made.directory is not None:

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import sql
 from streams_node.config import Settings
@@ -15,6 +16,7 @@ from streams_node.uploader.outbox import Outbox
 from streams_node.uploader.place import Placer
 from streams_node.uploader.publisher import Composed, Publisher
 from streams_node.uploader.release import release
+from streams_node.uploader.snapshots import Snapshots
 from streams_node.wal.database import Database
 
 log = get_logger(__name__)
@@ -23,8 +25,18 @@ _BACKOFF_S = 0.5
 _BACKOFF_S_MAX = 15.0
 
 
+class Hooks(NamedTuple):
+    """What the composition does: `open_publisher` finds out whose the bucket is, `adopt` takes a file that
+    is in the bucket now, `on_published` hears of each generation.
+    """
+
+    open_publisher: Callable[[], Awaitable[Publisher]]
+    adopt: Callable[[Made], Awaitable[None]]
+    on_published: Callable[[Composed], None]
+
+
 class Uploader:
-    """`open` makes the publisher, once the bucket has been asked whose it is; `adopt` takes over a placed file."""
+    """One loop for the life of a node."""
 
     def __init__(
         self,
@@ -33,19 +45,16 @@ class Uploader:
         settings: Settings,
         outbox: Outbox,
         placer: Placer,
-        *,
-        open_publisher: Callable[[], Awaitable[Publisher]],
-        adopt: Callable[[Made], Awaitable[None]],
-        on_published: Callable[[Composed], None],
+        snapshots: Snapshots,
+        hooks: Hooks,
     ) -> None:
         self._database = database
         self._ledger = ledger
         self._settings = settings
         self._outbox = outbox
         self._placer = placer
-        self._open = open_publisher
-        self._adopt = adopt
-        self._on_published = on_published
+        self._snapshots = snapshots
+        self._hooks = hooks
         self._publisher: Publisher | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._release_through = 0
@@ -77,7 +86,7 @@ class Uploader:
     async def run(self) -> None:
         """Until the node ends, or another one takes the bucket over."""
         try:
-            self._publisher = await self._persist(self._open)
+            self._publisher = await self._persist(self._hooks.open_publisher)
             self._release(self._publisher.standing.through_row)
             await self._tell()
             while True:
@@ -85,10 +94,13 @@ class Uploader:
                 await self._persist(self._round)
         except Fenced as failure:
             self.fenced, self.problem = True, failure.message
-            log.error("fenced: another node owns the bucket; nothing more is published", reason=failure.message)
+            log.error(  # noqa: TRY400 - the message says all
+                "fenced: another node owns the bucket; nothing more is published", reason=failure.message
+            )
             said = f"another node has taken the bucket over; this one keeps its unpublished tail: {failure.message}"
             self._ledger.refusals["fenced"] = Unavailable(said)
         finally:
+            await self._snapshots.stop()
             if self._releasing is not None:
                 self._releasing.cancel()
                 await asyncio.gather(self._releasing, return_exceptions=True)
@@ -118,7 +130,7 @@ class Uploader:
         self._last_at = time.monotonic()
         refused = [rewrites[at] for at, taken in composed.rewrites.items() if not taken]
         for made in composed.objects:
-            await self._adopt(made)
+            await self._hooks.adopt(made)
         for seal in composed.seals:
             if seal.ends is not None:
                 seal.ends.unlink(missing_ok=True)
@@ -128,9 +140,10 @@ class Uploader:
                 made.file.unlink(missing_ok=True)
             self._placer.forget(rewrite.outputs)
         await self._outbox.done(len(composed.seals), composed.rewrites)
-        self._on_published(composed)
+        self._hooks.on_published(composed)
         self._release(composed.header.through_row)
         await self._tell()
+        await self._snapshots.after(self._publisher.chain, self._publisher.standing)
 
     async def _persist(self, work: Callable[[], Awaitable[Publisher | None]]) -> Publisher:
         """Try until it works; the waits grow. Only being fenced ends it."""
