@@ -1,9 +1,9 @@
-"""Reads sealed entries: finds the objects that hold them, has them fetched, and decodes in threads what a page shows."""
+"""Reads sealed entries: finds their objects, has them fetched, and decodes in threads what a page shows."""
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
@@ -176,23 +176,24 @@ class ColdReader:
             task.exception()  # seen: whoever waited may have left
 
     async def _learn_one(self, facts: ObjectFacts) -> None:
-        self._refuse_damaged(facts.made)
-        try:
+        async def attempt() -> bytes:
             async with self._cache.held(facts) as path:
-                blob = await self._run(self._directory, facts, path)
-        except ObjectDamaged as damage:
-            await self._forget(facts.made)
-            raise self._noted(damage) from None
+                return await self._run(self._directory, facts, path)
+
+        blob = await self._twice(facts.made, attempt)
         await self._database.writer.run(keep_directories, [(facts.made, blob)])
 
     def _directory(self, facts: ObjectFacts, path: Path) -> bytes:
-        file = self.files.open(path, facts)
         try:
-            blob = file.directory() or b""
-            self.directories.put(facts.made, unpacked(blob, facts))
-            return blob
-        finally:
-            self.files.discard(file)
+            file = self.files.open(path, facts)
+            try:
+                blob = file.directory() or b""
+                self.directories.put(facts.made, unpacked(blob, facts))
+                return blob
+            finally:
+                self.files.discard(file)
+        except ObjectDamaged as damage:
+            raise _CopyDamaged(damage) from damage
 
     def _remember(self, stream: int, seq: int, places: list[Located]) -> None:
         """Where a reader goes on that comes back for what follows."""
@@ -207,21 +208,26 @@ class ColdReader:
     # --- what ---
 
     async def _slice(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
-        """Entries of one object. A copy that turns out to be damaged is fetched once more."""
-        made = place.facts.made
+        """Entries of one object."""
+        return await self._twice(
+            place.facts.made, lambda: self._slice_once(place, start, end, bytes_max, commas=commas)
+        )
+
+    async def _twice(self, made: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Read an object; if its copy turns out to be damaged, once more from a new one."""
         self._refuse_damaged(made)
         try:
-            return await self._slice_once(place, start, end, bytes_max, commas=commas)
-        except _CopyDamaged as problem:
-            log.warning("a copy was damaged", object=made, error=problem.damage.message)
-            await self._forget(made)
-        except ObjectDamaged as damage:  # as it came from the store
-            raise self._noted(damage) from None
-        try:
-            return await self._slice_once(place, start, end, bytes_max, commas=commas)
+            try:
+                return await attempt()
+            except _CopyDamaged as problem:
+                log.warning("a copy was damaged", object=made, error=problem.damage.message)
+                await self._forget(made)
+                return await attempt()
         except _CopyDamaged as problem:
             await self._forget(made)
             raise self._noted(problem.damage) from None
+        except ObjectDamaged as damage:  # as it came from the store
+            raise self._noted(damage) from None
 
     async def _slice_once(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
         facts = place.facts
@@ -319,7 +325,7 @@ class ColdReader:
         """An object that was just found damaged is not fetched again for every request."""
         until, damage = self._damaged.get(made, (0.0, None))
         if damage is not None and time.monotonic() < until:
-            raise damage
+            raise damage.with_traceback(None)
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the few threads; a long queue refuses."""

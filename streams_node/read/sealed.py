@@ -58,6 +58,9 @@ class Files:
         with self._lock:
             known = self._footers.get(facts.made)
         try:
+            size = path.stat().st_size
+            if size != facts.bytes:  # before it is mapped: a page that is not there would end the process
+                raise ObjectDamaged(facts.made, f"its copy has {size} bytes, not {facts.bytes}")
             file = SealedFile(path, facts.made, footer=known[0] if known else None)
         except FileNotFoundError as problem:
             raise ObjectDamaged(facts.made, "its copy was removed") from problem
