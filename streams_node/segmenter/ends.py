@@ -1,0 +1,79 @@
+"""What the catalogue learns from the rows of a seal: how far each stream goes, and what its producers sent last."""
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streams_node.manifest.records import End, Producer, encode_all
+from streams_node.segmenter.rows import SEALING, Columns, Stretch
+from streams_node.wal.heads import CLOSES
+
+_LEN_BYTES = 4
+
+
+def write_ends(
+    db: sqlite3.Connection, path: Path, columns: Columns, stretches: list[Stretch], *, after: int, through: int
+) -> Path | None:
+    """The lines of all these streams in a file; None when there are none."""
+    if not stretches:
+        return None
+    streams = {each.stream for each in stretches}
+    marks, producers = _marks(db, streams, after, through)
+    before = _before(db, [columns.row_ids[each.end - 1] for each in stretches])
+    ends = [_end(columns, each.end - 1, before, marks.get(each.stream, {})) for each in stretches]
+    with path.open("xb") as file:
+        file.write(encode_all([*ends, *producers]))
+        file.flush()
+        os.fsync(file.fileno())
+    return path
+
+
+def _end(columns: Columns, at: int, before: Mapping[int, tuple[int, int]], marks: Mapping[str, Any]) -> End:
+    """How far a stream goes, from its last row."""
+    ordinal, position = before[columns.row_ids[at]]
+    lens = columns.lens[at]
+    commas = 0 if lens is None else len(lens) // _LEN_BYTES - 1
+    return End(
+        id=columns.streams[at],
+        next_seq=columns.seqs[at] + columns.counts[at],
+        ordinal=ordinal,
+        position=position + len(columns.payloads[at]) - commas,
+        ts=columns.times[at],
+        schema_version=columns.versions[at],
+        **marks,
+    )
+
+
+def _before(db: sqlite3.Connection, rows: list[int]) -> dict[int, tuple[int, int]]:
+    found = db.execute(SEALING.ends_of_rows, (msgspec.json.encode(rows).decode(),))
+    return {row: (ordinal, position) for row, ordinal, position in found}
+
+
+def _marks(
+    db: sqlite3.Connection, streams: set[int], after: int, through: int
+) -> tuple[dict[int, dict[str, Any]], list[Producer]]:
+    """What only some rows say; the newest of each stream, and of each of its producers, counts."""
+    marks: dict[int, dict[str, Any]] = {}
+    producers: dict[tuple[int, str], tuple[int, int, int]] = {}
+    for stream, next_seq, flags, producer, epoch, number, stream_seq in db.execute(
+        SEALING.marked_rows, {"after": after, "through": through}
+    ):
+        if stream not in streams:
+            continue
+        if producer is not None:
+            producers[stream, producer] = (epoch, number, next_seq)
+        if stream_seq is not None:
+            marks.setdefault(stream, {})["stream_seq"] = stream_seq
+        if flags & CLOSES:
+            mark = marks.setdefault(stream, {})
+            mark["closed"] = 1
+            if producer is not None:
+                mark.update(closed_by=producer, closed_epoch=epoch, closed_seq=number)
+    return marks, [
+        Producer(id=stream, producer=producer, epoch=epoch, seq=number, next_seq=next_seq)
+        for (stream, producer), (epoch, number, next_seq) in sorted(producers.items())
+    ]
