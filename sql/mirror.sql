@@ -226,3 +226,84 @@ SELECT stream, producer, epoch, seq, next_seq FROM producers ORDER BY stream, pr
 SELECT made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes, min_ts,
        max_ts, first_row, last_row
   FROM objects ORDER BY made;
+
+-- name: attach_mirror
+-- Beside the database that is being restored; the statements below copy from one to the other.
+ATTACH DATABASE ? AS mirror;
+
+-- name: detach_mirror
+-- It is not needed any more.
+DETACH DATABASE mirror;
+
+-- name: homeless_streams
+-- Streams of a bucket that nobody knows.
+SELECT s.id, s.bucket, s.name FROM mirror.streams AS s WHERE s.bucket NOT IN (SELECT id FROM mirror.buckets) ORDER BY s.id LIMIT 100;
+
+-- name: restore_buckets
+-- Buckets, with the number of their streams.
+INSERT INTO main.buckets (id, name, created_us, alive, streams)
+SELECT b.id, b.name, b.created_us, b.alive, (SELECT count(*) FROM mirror.streams AS s WHERE s.bucket = b.id) FROM mirror.buckets AS b;
+
+-- name: restore_streams
+-- Streams; the window of a sliding one begins anew, as nobody knows who read it last.
+INSERT INTO main.streams (bucket, name, id, content_type, created_us, ttl_s, expires_us, dies_us, first_epoch, epoch_count, profile,
+                          soft_deleted, source, fork_seq, fork_sub, earliest_seq, recovered)
+SELECT s.bucket, s.name, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us,
+       CASE WHEN s.ttl_s IS NULL THEN s.expires_us
+            ELSE :now_us + s.ttl_s * 1000000 + max(1000000, s.ttl_s * 1000000 / 10) END,
+       s.first_epoch, 1 + json_array_length(s.epochs), s.profile, s.soft_deleted, s.source, s.fork_seq, s.fork_sub, s.earliest_seq, 1
+  FROM mirror.streams AS s WHERE s.bucket IN (SELECT id FROM mirror.buckets) ORDER BY s.bucket, s.name;
+
+-- name: restore_heads
+-- Their ends, as published: there is no log row left of any.
+INSERT INTO main.heads (stream, next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed,
+                        schema_version, producers, stream_seq, closed_by, closed_epoch, closed_seq)
+SELECT s.id, coalesce(e.next_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.position, 0), coalesce(e.ts, s.created_us), 0, 0, 0, 0,
+       coalesce(e.closed, 0), coalesce(e.schema_version, 0),
+       (SELECT count(*) FROM mirror.producers AS p WHERE p.stream = s.id),
+       e.stream_seq, e.closed_by, e.closed_epoch, e.closed_seq
+  FROM mirror.streams AS s LEFT JOIN mirror.ends AS e ON e.stream = s.id
+ WHERE s.bucket IN (SELECT id FROM mirror.buckets) ORDER BY s.id;
+
+-- name: restore_epochs
+-- Their later epochs.
+INSERT INTO main.epochs (stream, epoch, first_seq)
+SELECT s.id, e.value ->> 0, e.value ->> 1 FROM mirror.streams AS s, json_each(s.epochs) AS e
+ WHERE s.epochs <> '[]' AND s.bucket IN (SELECT id FROM mirror.buckets);
+
+-- name: restore_producers
+-- Their producers.
+INSERT INTO main.producers (stream, producer, epoch, seq, next_seq)
+SELECT p.stream, p.producer, p.epoch, p.seq, p.next_seq FROM mirror.producers AS p
+ WHERE p.stream IN (SELECT stream FROM main.heads) ORDER BY p.stream, p.producer;
+
+-- name: restore_tombstones
+-- Names that died.
+INSERT INTO main.tombstones (bucket, name, epoch, stream, deleted_us)
+SELECT bucket, name, epoch, stream, deleted_us FROM mirror.tombstones ORDER BY bucket, name;
+
+-- name: restore_objects
+-- The objects that hold the entries.
+INSERT INTO main.objects (made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256,
+                          payload_bytes, min_ts, max_ts, first_row, last_row)
+SELECT made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes, min_ts,
+       max_ts, first_row, last_row
+  FROM mirror.objects ORDER BY first_row, made;
+
+-- name: restored_told
+-- The triggers took everything for new; the catalogue is where it came from.
+DELETE FROM main.unpublished;
+
+-- name: restored_counts
+-- What there is now, for people.
+SELECT (SELECT count(*) FROM main.buckets WHERE alive = 1), (SELECT count(*) FROM main.streams), (SELECT count(*) FROM main.objects),
+       (SELECT coalesce(sum(next_seq), 0) FROM main.heads);
+
+-- name: restored_newest
+-- The highest ids and epochs that anything names, whatever the header says.
+SELECT max(coalesce((SELECT max(id) FROM mirror.streams), 0), coalesce((SELECT max(stream) FROM mirror.tombstones), 0),
+           coalesce((SELECT max(stream) FROM mirror.ends), 0), coalesce((SELECT max(max_stream) FROM mirror.objects), 0)),
+       coalesce((SELECT max(id) FROM mirror.buckets), 0),
+       max(coalesce((SELECT max(epoch) FROM mirror.tombstones), 0), coalesce((SELECT max(first_epoch) FROM mirror.streams), 0),
+           coalesce((SELECT max(epoch) FROM main.epochs), 0)),
+       coalesce((SELECT max(last_row) FROM mirror.objects), 0);

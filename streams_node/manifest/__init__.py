@@ -34,6 +34,10 @@ A publish, of seals that are built and uploaded already:
     keep(folder, header.generation, data)              # optional: the mirror need not fetch it
     chain.point(header.generation)                     # now and then
 
+A start of an empty data folder from the bucket, before anything in it is opened:
+
+    bootstrap(chain, data, secrets.token_hex(16), host, now_us)  # makes streams.db and catalogue/, takes the bucket over
+
 A snapshot, every so many generations:
 
     arguments = feed(chain, folder, generation, sum)             # then the worker: "mirror"
@@ -63,6 +67,7 @@ from streams_node.manifest.records import (
     Unknown,
     encode,
 )
+from streams_node.manifest.restore import Restored, bootstrap
 from streams_node.manifest.snapshots import Listed, put_snapshot, snapshots
 
 __all__ = [
@@ -83,9 +88,11 @@ __all__ = [
     "Owner",
     "Producer",
     "Record",
+    "Restored",
     "Stream",
     "Unknown",
     "apply_found",
+    "bootstrap",
     "changes",
     "check",
     "claim",

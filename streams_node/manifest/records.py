@@ -35,6 +35,10 @@ _MADE = re.compile(r"[0-9a-f]{32}")
 _SHOWN_CHARS = 120
 
 
+class NewerFormat(CatalogueError):
+    """Never to be taken for damage, however much loss is accepted: nothing is lost."""
+
+
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="t"):
     """An unknown field is refused: leaving it out of the next snapshot would lose what a newer version wrote."""
 
@@ -245,7 +249,7 @@ def _check_format(line: bytes, kind: str, where: str) -> None:
     if found.t != kind:
         raise _damaged(line, where, f"a line of kind `{kind}` was expected")
     if isinstance(found.format, int) and found.format > FORMAT:
-        raise CatalogueError(
+        raise NewerFormat(
             f"{where}: written by a newer version (format {found.format}; this version knows {FORMAT}); run that"
         )
     if found.format != FORMAT:

@@ -9,7 +9,7 @@ Dies     inside a transaction: SQLite takes it back. While a new mirror is built
 
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
@@ -130,9 +130,12 @@ def apply(
 
 
 def load_snapshot(
-    db: sqlite3.Connection, index: Index, parts: Sequence[Path | bytes | None], damage: Damage | None = None
+    db: sqlite3.Connection,
+    index: Index,
+    parts: Iterable[Path | bytes | CatalogueError],
+    damage: Damage | None = None,
 ) -> At:
-    """Fill an empty mirror. With a list for `damage`, damaged lines and missing parts (None) go there."""
+    """Fill an empty mirror. With a list for `damage`, damaged lines and the failures of missing parts go there."""
     if at(db).generation:
         raise MirrorBroken("a snapshot is loaded into an empty mirror only")
     name = f"snapshot {index.generation}"
@@ -141,8 +144,10 @@ def load_snapshot(
     with _transaction(db):
         for described, data in zip(index.parts, parts, strict=True):
             what = f"{name}, part {described.part}"
-            if data is None:
-                _lost(damage, f"{what} is missing")
+            if isinstance(data, CatalogueError):
+                if damage is None:
+                    raise data
+                damage.append(data.message)
                 continue
             lines = numbered_lines(data, what)
             if described.part == 0:
@@ -175,12 +180,6 @@ def _snapshot_header(lines: Iterator[tuple[int, bytes]], what: str, index: Index
     if (header.generation, header.sum, header.parts) != (index.generation, index.sum, len(index.parts)):
         raise CatalogueError(f"{what} does not belong to its index: one of them is of another snapshot")
     return header
-
-
-def _lost(damage: Damage | None, message: str) -> None:
-    if damage is None:
-        raise CatalogueError(message)
-    damage.append(message)
 
 
 def _stand_for(db: sqlite3.Connection, header: Header, after: At) -> None:
