@@ -47,9 +47,9 @@ class AppendRequest(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The elements of a JSON body, or what is wrong with it: said when its turn comes among the checks."""
+    """A JSON body as pieces of log rows, or what is wrong with it: said when its turn comes among the checks."""
 
-    elements: list[bytes]
+    pieces: list[Piece]
     wrong: StreamsError | None = None
 
 
@@ -111,15 +111,15 @@ def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -
 
 def pieces_of(ledger: Ledger, request: AppendRequest, *, is_json: bool, empty_array: bool = False) -> list[Piece]:
     """The body as pieces; a JSON body is checked and opened here, unless that was done before."""
-    piece_max = ledger.settings.log_row_bytes_max
+    settings = ledger.settings
     if not is_json:
-        return cut_bytes(request.body, piece_max)
-    elements, wrong = request.opened or opened(request.body, ledger.settings.append_entries_max)
+        return cut_bytes(request.body, settings.log_row_bytes_max)
+    pieces, wrong = request.opened or opened(request.body, settings.append_entries_max, settings.log_row_bytes_max)
     if wrong is not None:
         raise wrong
-    if not elements and not empty_array:
+    if not pieces and not empty_array:
         raise InvalidRequest("a JSON array in an append", "non-empty", "[]")
-    return cut_elements(elements, piece_max)
+    return pieces
 
 
 async def open_large(ledger: Ledger, request: AppendRequest, *, is_json: bool) -> AppendRequest:
@@ -127,19 +127,19 @@ async def open_large(ledger: Ledger, request: AppendRequest, *, is_json: bool) -
     if not is_json or len(request.body) < LARGE_BYTES:
         return request
     loop = asyncio.get_running_loop()
-    done = await loop.run_in_executor(ledger.openers, opened, request.body, ledger.settings.append_entries_max)
-    return request._replace(opened=done)
+    bounds = ledger.settings.append_entries_max, ledger.settings.log_row_bytes_max
+    return request._replace(opened=await loop.run_in_executor(ledger.openers, opened, request.body, *bounds))
 
 
-def opened(body: bytes, entries_max: int) -> Opened:
-    """The elements of a JSON body, each with the client's own bytes."""
+def opened(body: bytes, entries_max: int, piece_bytes_max: int) -> Opened:
+    """The elements of a JSON body, each with the client's own bytes, cut into pieces."""
     try:
         elements = json_elements(body, entries_max)
     except BadJson as problem:
         return Opened([], InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}"))
     except TooManyElements:
         return Opened([], TooLarge(f"an append may hold {entries_max} messages; this one has more"))
-    return Opened(elements)
+    return Opened(cut_elements(elements, piece_bytes_max))
 
 
 def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: AppendRequest) -> Appended:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streams_node.protocol import frames
 from streams_node.protocol.frames import (
     BadJson,
     Piece,
+    TooManyElements,
     cut_bytes,
     cut_elements,
     json_elements,
@@ -143,6 +145,39 @@ def judge(body: bytes) -> None:
 def test_no_json(body: bytes) -> None:
     with pytest.raises(BadJson):
         json_elements(body)
+
+
+@many
+@given(st.lists(values, max_size=6), st.integers(1, 40))
+@example(["\\", '"', "\\\\", '[",'], 1)
+@example([[[]], {"": {}}, ['\\"],[']], 3)
+def test_elements_are_counted_as_a_json_parser_does(value: list[object], part_bytes: int) -> None:
+    """In parts of any size: a string, an escape and what is nested may go on from one to the next."""
+    body = json.dumps(value, ensure_ascii=part_bytes % 2 == 0).encode("utf-8", "surrogatepass")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(frames, "_PART_BYTES", part_bytes)
+        assert frames.elements_of(body) == max(1, len(value))
+        assert [frames.elements_of(body, most) for most in (1, 2, 3)] == [
+            min(most, max(1, len(value))) for most in (1, 2, 3)
+        ]
+
+
+@pytest.mark.parametrize("element", [b"1", b'"a,b"', b"[1,[2,3]]", b'{"a":",","b":[4,5]}'])
+def test_an_array_of_more_messages_than_allowed_is_refused(element: bytes) -> None:
+    for count, allowed in ((10, 10), (11, 10), (1000, 10), (1000, 999), (1000, 1000)):
+        body = b"[" + b", ".join([element] * count) + b"]"
+        if count <= allowed:
+            assert json_elements(body, allowed) == [element] * count
+        else:
+            with pytest.raises(TooManyElements):
+                json_elements(body, allowed)
+    assert json_elements(b"[[" + b",".join([b"1"] * 1000) + b"]]", 1) == [b"[" + b",".join([b"1"] * 1000) + b"]"]
+
+
+def test_no_element_is_made_of_a_body_with_far_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_ELEMENTS", None)
+    with pytest.raises(TooManyElements):
+        json_elements(b"[" + b"1," * 100_000 + b"1]", 1000)
 
 
 @pytest.mark.parametrize(
