@@ -307,3 +307,56 @@ SELECT max(coalesce((SELECT max(id) FROM mirror.streams), 0), coalesce((SELECT m
        max(coalesce((SELECT max(epoch) FROM mirror.tombstones), 0), coalesce((SELECT max(first_epoch) FROM mirror.streams), 0),
            coalesce((SELECT max(epoch) FROM main.epochs), 0)),
        coalesce((SELECT max(last_row) FROM mirror.objects), 0);
+
+-- name: mirror_counts
+-- What there is, for people.
+SELECT (SELECT count(*) FROM buckets WHERE alive), (SELECT count(*) FROM streams), (SELECT count(*) FROM tombstones),
+       (SELECT count(*) FROM producers), (SELECT coalesce(sum(e.next_seq), 0) FROM streams AS s JOIN ends AS e ON e.stream = s.id),
+       (SELECT count(*) FROM facts);
+
+-- name: objects_by_kind
+-- Objects by kind and level.
+SELECT kind, level, count(*), sum(entries), sum(bytes), sum(payload_bytes) FROM objects GROUP BY kind, level ORDER BY kind, level;
+
+-- name: streams_like
+-- Streams by bucket and name, with their ends.
+SELECT b.name AS bucket, s.name AS name, s.id AS id, s.content_type AS content_type, s.created_us AS created_us,
+       coalesce(e.next_seq, 0) AS entries, coalesce(e.position, 0) AS bytes, e.ts AS newest_us, coalesce(e.closed, 0) AS closed,
+       s.first_epoch AS first_epoch, s.epochs AS epochs
+  FROM streams AS s JOIN buckets AS b ON b.id = s.bucket LEFT JOIN ends AS e ON e.stream = s.id
+ WHERE b.name || '/' || s.name GLOB ? ORDER BY b.name, s.name;
+
+-- name: make_covered
+-- Which entries of which streams objects hold, while somebody looks.
+CREATE TEMP TABLE IF NOT EXISTS covered (stream INTEGER NOT NULL, first_seq INTEGER NOT NULL, end_seq INTEGER NOT NULL);
+
+-- name: put_covered
+-- A stretch of them.
+INSERT INTO covered (stream, first_seq, end_seq) VALUES (?, ?, ?);
+
+-- name: covered_badly
+-- Streams whose entries, from the earliest that is kept to the end, are not in exactly one object each.
+WITH own AS (
+    SELECT s.id, b.name || '/' || s.name AS name, max(coalesce(s.fork_seq, 0), s.earliest_seq) AS start,
+           coalesce(e.next_seq, 0) AS next_seq
+      FROM streams AS s LEFT JOIN buckets AS b ON b.id = s.bucket LEFT JOIN ends AS e ON e.stream = s.id
+), spans AS (
+    SELECT stream, first_seq, end_seq, lag(end_seq) OVER (PARTITION BY stream ORDER BY first_seq, end_seq) AS before
+      FROM covered WHERE end_seq > first_seq
+), bounds AS (
+    SELECT stream, min(first_seq) AS first_seq, max(end_seq) AS end_seq FROM covered WHERE end_seq > first_seq GROUP BY stream
+)
+SELECT own.id, own.name, CASE WHEN spans.first_seq > spans.before THEN 'gap' ELSE 'overlap' END,
+       min(spans.before, spans.first_seq), max(spans.before, spans.first_seq)
+  FROM spans JOIN own ON own.id = spans.stream
+ WHERE spans.before <> spans.first_seq AND max(spans.before, spans.first_seq) > own.start
+UNION ALL
+SELECT own.id, own.name, 'gap', own.start, coalesce(bounds.first_seq, own.next_seq)
+  FROM own LEFT JOIN bounds ON bounds.stream = own.id
+ WHERE own.next_seq > own.start AND coalesce(bounds.first_seq, own.next_seq) > own.start
+UNION ALL
+SELECT own.id, own.name, CASE WHEN bounds.end_seq < own.next_seq THEN 'gap' ELSE 'beyond the end' END,
+       min(bounds.end_seq, own.next_seq), max(bounds.end_seq, own.next_seq)
+  FROM own JOIN bounds ON bounds.stream = own.id
+ WHERE bounds.end_seq <> own.next_seq AND max(bounds.end_seq, own.next_seq) > own.start
+ ORDER BY 1, 4;

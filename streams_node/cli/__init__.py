@@ -41,4 +41,5 @@ def _app() -> App:
     app.command("streams_node.cli.config:app", name="config", help="Look at settings without starting a node.")
     app.command("streams_node.cli.stream:app", name="stream", help="Create, write, read and list streams of a node.")
     app.command("streams_node.cli.store:app", name="store", help="Look at the object store.")
+    app.command("streams_node.cli.catalogue:app", name="catalogue", help="Look at what a node has published.")
     return app

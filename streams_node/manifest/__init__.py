@@ -36,7 +36,7 @@ A publish, of seals that are built and uploaded already:
 
 A start of an empty data folder from the bucket, before anything in it is opened:
 
-    bootstrap(chain, data, secrets.token_hex(16), host, now_us)  # makes streams.db and catalogue/, takes the bucket over
+    bootstrap(chain, data, secrets.token_hex(16), host, now_us)     # streams.db and catalogue/ are there; owned
 
 A snapshot, every so many generations:
 

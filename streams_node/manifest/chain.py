@@ -28,6 +28,7 @@ from streams_node.objects import Checksum, ETag, Generation, RetryingStore, Writ
 from streams_node.objects.keys import GENERATIONS, LATEST, generation_key
 from streams_node.objects.keys import parse as place_of
 
+PUT_BACK = "; put it back from a copy of the bucket"
 _SUM_SHOWN = 16  # digits of a checksum that go into a write id
 
 
@@ -66,14 +67,12 @@ class Chain:
             return self.store.get(key, expected=None if expected is None else Checksum(expected)).data
         except ObjectMissing as problem:
             raise CatalogueError(
-                f"generation {generation} of the catalogue is missing (`{key}` in {self.store.place}); "
-                "put it back from a copy of the bucket",
+                f"generation {generation} of the catalogue is missing (`{key}` in {self.store.place}){PUT_BACK}",
                 generation=generation,
             ) from problem
         except StoreCorrupt as problem:
             raise CatalogueError(
-                f"generation {generation} of the catalogue is damaged ({problem.message}); "
-                "put it back from a copy of the bucket",
+                f"generation {generation} of the catalogue is damaged ({problem.message}){PUT_BACK}",
                 generation=generation,
             ) from problem
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from streams_node.errors import CatalogueError
-from streams_node.manifest.chain import Chain
+from streams_node.manifest.chain import PUT_BACK, Chain
 from streams_node.manifest.compose import Damage
 from streams_node.manifest.feed import MIRROR, clear
 from streams_node.manifest.mirror import put_in_place
@@ -133,4 +133,4 @@ def _apply(chain: Chain, db: sqlite3.Connection, generation: int, damage: Damage
     except NewerFormat:
         raise
     except CatalogueError as problem:
-        damage.append(problem.message)
+        damage.append(problem.message.removesuffix(PUT_BACK))
