@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from streams_node import __version__
 from streams_node.config import Settings
-from streams_node.errors import DataFolderError, ListenError, StreamsError, Unavailable
+from streams_node.errors import DataFolderError, ListenError, StoreError, StreamsError, Unavailable
 from streams_node.http.bodies import Bodies
 from streams_node.http.cold import application
 from streams_node.http.connection import protocol_of
@@ -33,6 +33,7 @@ from streams_node.live.registry import Live
 from streams_node.observe import logs
 from streams_node.observe.metrics import Metrics
 from streams_node.protocol.times import SECOND_US
+from streams_node.tiering import Tiering, bootstrap
 from streams_node.upkeep import Upkeep
 from streams_node.wal.batch import COLUMNS
 from streams_node.wal.database import Database, Marks
@@ -64,7 +65,7 @@ def serve(settings: Settings) -> int:
     with asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(_serve(settings))
-        except (DataFolderError, ListenError, OSError) as failure:
+        except (DataFolderError, ListenError, StoreError, OSError) as failure:
             print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - the logs are for a node that runs
             return 1
 
@@ -76,7 +77,9 @@ async def _serve(settings: Settings) -> int:
         register(context.metrics, context, connections)
         listeners = _listeners(settings, context, cold, connections)
         with _signals(context, listeners):
+            await context.tiers.open()
             upkeep.start()
+            context.tiers.start()
             _tune_collector()
             try:
                 await _listen(settings, listeners)
@@ -106,6 +109,8 @@ async def node(
     """Every part but the listeners, opened in order and closed in the opposite one."""
     folder = DataFolder.open(settings.data)
     try:
+        if settings.bootstrap_from_store:
+            await asyncio.to_thread(bootstrap, settings, folder, now_us)
         database, marks = await Database.open(
             folder.database,
             cache_bytes=settings.sqlite_cache_bytes,
@@ -115,8 +120,11 @@ async def node(
         )
         try:
             folder.sign(used=True)
-            context = _context(settings, database, marks, connections, now_us)
-            yield context, Upkeep(context, connections, folder)
+            context = _context(settings, folder, database, marks, connections, now_us)
+            try:
+                yield context, Upkeep(context, connections, folder)
+            finally:
+                await context.tiers.stop()
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
             await context.ledger.committer.settled()
@@ -128,7 +136,12 @@ async def node(
 
 
 def _context(
-    settings: Settings, database: Database, marks: Marks, connections: Connections, now_us: Callable[[], int]
+    settings: Settings,
+    folder: DataFolder,
+    database: Database,
+    marks: Marks,
+    connections: Connections,
+    now_us: Callable[[], int],
 ) -> Context:
     metrics = Metrics()
     live = Live(
@@ -143,14 +156,20 @@ def _context(
         metrics.commit_rows.observe(len(batch.writes.rows) // COLUMNS)
         metrics.commit_bytes.observe(batch.bytes)
 
+    def committed(batch: Batch) -> None:
+        live.published(batch)
+        tiering.committed(batch)
+
     ledger = Ledger(
         database,
         settings,
         marks,
         now_us=now_us,
-        on_committed=live.published,
+        on_committed=committed,
         observe=observe,
     )
+    tiering = Tiering(settings, folder, database, ledger)
+    tiering.register(metrics)
     return Context(
         settings,
         database,
@@ -161,6 +180,7 @@ def _context(
         connections,
         now_s=lambda: now_us() / SECOND_US,
         jitter=random.random,
+        tiers=tiering,
     )
 
 

@@ -20,6 +20,12 @@ class TierSettings(BaseSettings):
         description="Begin an empty data folder with what the catalogue in the store holds, and take the bucket over.",
     )
 
+    bootstrap_accept_loss: bool = Field(
+        default=False,
+        description="With `bootstrap_from_store`: leave out what the catalogue cannot say any more, as it is damaged. "
+        "Without it, a damaged catalogue is a reason not to start.",
+    )
+
     # --- sealing ---
 
     flush_bytes: Bytes = Field(

@@ -115,15 +115,18 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(
-    folder: Path, *, clock: Callable[[], int] = system_us, upkeep: bool = False, **settings: Any
+    folder: Path, *, clock: Callable[[], int] = system_us, upkeep: bool = False, tiers: bool = False, **settings: Any
 ) -> AsyncIterator[InProcess]:
-    """Open a node on a folder. Its own duties run only if asked for, so that a test moves everything itself."""
+    """Open a node on a folder. Its duties and its tiers run only if asked for, so that a test moves everything itself."""
     settings.setdefault("sqlite_wal_grown_bytes", 0)
     chosen = Settings(data=folder, no_auth=settings.pop("no_auth", True), **settings)
     connections = Connections(chosen)
     async with node(chosen, connections, now_us=clock) as (context, duties):
         if upkeep:
             duties.start()
+        if tiers:
+            await context.tiers.open()
+            context.tiers.start()
         yield InProcess(context, duties, Edge(context, cast("App", application(context)), frozenset(RouteClass)))
         context.live.end_all()
         await duties.stop()

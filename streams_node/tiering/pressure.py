@@ -7,6 +7,7 @@ from streams_node.config import Settings
 from streams_node.errors import Overloaded, Unavailable
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
+from streams_node.wal.batch import rollback
 from streams_node.wal.database import Database
 
 _PLACEMENT = sql.queries("placement")
@@ -105,3 +106,14 @@ def _look(db: sqlite3.Connection) -> tuple[int, int, int | None]:
     size, rows, _ = db.execute(_PLACEMENT.log_bytes_above, (through,)).fetchone()
     oldest = db.execute(_PLACEMENT.oldest_ts_above, (through,)).fetchone()
     return through, size, oldest[0] if rows and oldest else None
+
+
+def stick(db: sqlite3.Connection, stuck: list[tuple[int, str]], now_us: int) -> None:
+    """Remember streams whose rows must stay in the log."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.executemany(_PLACEMENT.stick, [(stream, reason, now_us) for stream, reason in stuck])
+        db.execute("COMMIT")
+    except BaseException:
+        rollback(db)
+        raise

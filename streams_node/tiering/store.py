@@ -1,11 +1,10 @@
 """Opens the object store at a start, and finds out whose it is."""
 
-import asyncio
 import secrets
 import socket
 
 from streams_node.config import Settings
-from streams_node.errors import StoreRefused, StoreUnavailable
+from streams_node.errors import Fenced, StoreRefused, StoreUnavailable
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import owner
 from streams_node.manifest.chain import Chain
@@ -47,6 +46,8 @@ class Opening:
         """Refuse a store that cannot be used. One that is merely away is no reason, once the folder has been in use."""
         try:
             self._early = await self.publisher()
+        except Fenced as problem:  # the stage finds out again, and says so for as long as the node runs
+            log.warning("another node owns the bucket", reason=problem.message)
         except StoreUnavailable as problem:
             if not (await self._database.readers.run(local)).generation:
                 raise
@@ -83,8 +84,3 @@ class Opening:
 
     def _unapplied(self, chain: Chain, known: Local, identity: Identity) -> list[Found]:
         return list(unapplied(chain, known.generation, known.generation_sum, identity.node, identity.fence))
-
-
-async def close(store: RetryingStore, threads: Threads) -> None:
-    """Let go of connections and locks of the store."""
-    await asyncio.shield(threads.run(store.close))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -17,11 +17,15 @@ T = TypeVar("T")
 class Threads:
     """Runs what blocks; the event loop waits without standing still."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
         self._executor = executor
 
     async def run(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(work, *args, **kwargs))
+
+    def close(self) -> None:
+        """Requests under way end by themselves, and nobody waits for them."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Placer:

@@ -62,6 +62,7 @@ class Uploader:
         self._last_at = 0.0
         self.failures = 0
         self.fenced = False
+        self.opened = asyncio.Event()  # set once the bucket is known to be this node's, and everything there is applied
         self.problem: str | None = None  # why the last round failed; None while all is well
 
     @property
@@ -87,6 +88,7 @@ class Uploader:
         """Until the node ends, or another one takes the bucket over."""
         try:
             self._publisher = await self._persist(self._hooks.open_publisher)
+            self.opened.set()
             self._release(self._publisher.standing.through_row)
             await self._tell()
             while True:

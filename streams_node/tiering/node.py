@@ -1,0 +1,204 @@
+"""One node's tiers, from opening the store to letting go of it."""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from streams_node.cache import Cache, Limits
+from streams_node.config import Settings
+from streams_node.ingest.batches import Batch
+from streams_node.ingest.ledger import Ledger
+from streams_node.manifest import local
+from streams_node.objects import RequestCounts, RetryingStore
+from streams_node.observe.logs import get_logger
+from streams_node.observe.metrics import Metrics
+from streams_node.placement.made import Made
+from streams_node.read.cold import ColdReader
+from streams_node.segmenter.stage import Segmenter
+from streams_node.tiering.gauges import register
+from streams_node.tiering.pressure import Pressure, stick
+from streams_node.tiering.store import Opening, store_of
+from streams_node.uploader import Outbox, Uploader
+from streams_node.uploader.accounts import keep
+from streams_node.uploader.place import Placer, Threads
+from streams_node.uploader.publisher import Composed
+from streams_node.uploader.snapshots import Snapshots
+from streams_node.uploader.stage import Hooks
+from streams_node.wal.database import Database
+from streams_node.wal.folder import DataFolder
+from streams_node.worker.parent import Worker
+
+log = get_logger(__name__)
+_SPARE_THREADS = 2  # beside uploads: the catalogue, collection
+_WATCH_S = 0.25
+_ACCOUNTS_S = 30.0
+_IDLE_S = 300.0  # a worker without work ends, and gives its memory back
+
+
+class Tiering:
+    """Made with the node; `open` asks the store, `start` begins the stages."""
+
+    def __init__(self, settings: Settings, folder: DataFolder, database: Database, ledger: Ledger) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._database = database
+        self._ledger = ledger
+        self.counts = RequestCounts()
+        self.pressure = Pressure(ledger, settings)
+        self.outbox = Outbox(settings.seals_waiting_max)
+        self.threads = Threads(
+            ThreadPoolExecutor(settings.upload_threads + _SPARE_THREADS, thread_name_prefix="object-store")
+        )
+        self.cache: Cache | None = None
+        self.reader: ColdReader | None = None
+        self.segmenter: Segmenter | None = None
+        self.uploader: Uploader | None = None
+        self._store: RetryingStore | None = None
+        self._workers: list[Worker] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    # --- what the edge asks ---
+
+    @property
+    def generation(self) -> int:
+        return 0 if self.uploader is None else self.uploader.generation
+
+    async def flush(self, row: int) -> None:
+        """Return once the log up to a row is in the bucket."""
+        if self.uploader is None:
+            raise TimeoutError("the stages have not been started")
+        await self.uploader.opened.wait()
+        if row > self.uploader.published_through:
+            if self.segmenter is not None:
+                self.segmenter.demand()
+            await self.uploader.until_published(row)
+
+    def committed(self, batch: Batch) -> None:
+        """The ledger has stored a batch."""
+        self.pressure.committed(batch)
+
+    def register(self, metrics: Metrics) -> None:
+        """The numbers of all stages."""
+        register(metrics, self)
+
+    # --- a life ---
+
+    async def open(self) -> None:
+        """Open the store and what rests on it; refuses what can not be used, with the reason."""
+        settings, database = self._settings, self._database
+        known = await database.readers.run(local)
+        self._store = store = await self.threads.run(store_of, settings, self.counts, known)
+        opening = Opening(store, database, self._ledger, self.threads)
+        await opening.at_start()
+        await self.pressure.begin(database)
+        limits = Limits(settings.cache_bytes_max, settings.cold_reader_threads)
+        root = settings.objects_folder if settings.object_store == "folder" else None
+        self.cache = await Cache.open(self._folder.room("cache"), store, limits, local=root)
+        self.reader = ColdReader(database, self.cache, settings)
+        self._compose(store, opening)
+
+    def _compose(self, store: RetryingStore, opening: Opening) -> None:
+        settings, database = self._settings, self._database
+        catalogue = Worker("catalogue", idle_s=_IDLE_S)
+        self._workers.append(catalogue)
+        timeout_s = settings.worker_command_ms_max / 1000
+        snapshots = Snapshots(
+            database,
+            self._folder.room("catalogue"),
+            catalogue,
+            self.threads,
+            every=settings.snapshot_generations,
+            timeout_s=timeout_s,
+        )
+        self.uploader = Uploader(
+            database,
+            self._ledger,
+            settings,
+            self.outbox,
+            Placer(store, self.threads, settings.upload_threads),
+            snapshots,
+            Hooks(opening.publisher, self._adopt, self._published),
+        )
+
+    def start(self) -> None:
+        assert self.uploader is not None  # noqa: S101 - `open` came first
+        self._begin("upload", self.uploader.run())
+        self._begin("seal", self._seal(self.uploader))
+        self._begin("watch-backlog", self._watch())
+        self._begin("keep-accounts", self._keep_accounts())
+
+    async def stop(self) -> None:
+        """End the stages, then the workers, then the store."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        for worker in self._workers:
+            await worker.stop()
+        if self.reader is not None:
+            await self.reader.close()
+        if self.cache is not None:
+            await self.cache.close()
+        if self._store is not None:
+            store, self._store = self._store, None
+            await self.threads.run(store.close)
+        self.threads.close()
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        task.add_done_callback(_ended)
+        self._tasks.append(task)
+
+    async def _seal(self, uploader: Uploader) -> None:
+        """Seal behind what is published. What the bucket has is known only once it has answered."""
+        await uploader.opened.wait()
+        await self.pressure.begin(self._database)
+        worker = Worker("seal", idle_s=_IDLE_S)
+        self._workers.append(worker)
+        self.segmenter = Segmenter(
+            database=self._folder.database,
+            folder=self._folder.room("sealing"),
+            worker=worker,
+            settings=self._settings,
+            log=self.pressure,
+            put=self.outbox.put_seal,
+            stick=self._stick,
+            sealed_row=uploader.published_through,
+        )
+        await self.segmenter.run()
+
+    # --- what the stages tell ---
+
+    async def _stick(self, stuck: list[tuple[int, str]]) -> None:
+        """Streams that cannot be sealed keep their rows."""
+        await self._database.writer.run(stick, stuck, self._ledger.now_us())
+
+    async def _adopt(self, made: Made) -> None:
+        """Keep what was just uploaded for readers; beside a folder store that would be a second copy on one disk."""
+        assert self.cache is not None  # noqa: S101 - stages run only after `open`
+        beside = self._settings.object_store == "folder"
+        if beside or not await self.cache.adopt(made.facts.made, made.file):
+            made.file.unlink(missing_ok=True)
+
+    def _published(self, composed: Composed) -> None:
+        self.pressure.published(composed.header.through_row, sum(seal.log_bytes for seal in composed.seals))
+
+    async def _watch(self) -> None:
+        while True:
+            self.pressure.watch()
+            await asyncio.sleep(_WATCH_S)
+
+    async def _keep_accounts(self) -> None:
+        while True:
+            await asyncio.sleep(_ACCOUNTS_S)
+            try:
+                await keep(self._database, self.counts)
+            except Exception as failure:  # noqa: BLE001 - counts are kept with the next batch
+                log.warning("counts of store requests were not kept", error=repr(failure))
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    """A stage handles its own failures; one that ends by a failure is a fault of ours, and must be seen."""
+    if not task.cancelled() and task.exception() is not None:
+        log.error("a stage has ended", stage=task.get_name(), exc_info=task.exception())
