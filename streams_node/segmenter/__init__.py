@@ -13,7 +13,7 @@ Dies     the child that builds: files without a seal, removed before the next at
     segmenter = Segmenter(database=…, folder=…, worker=Worker("segmenter"), settings=settings, log=pressure,
                           put=outbox.put_seal, stick=…, sealed_row=released_through)
     asyncio.create_task(segmenter.run(), name="segmenter")
-    row = segmenter.demand()            # all that is on disk by now will be sealed: up to this row; wait for the publish
+    row = segmenter.demand()      # all that is on disk by now will be sealed: up to this row; wait for its publish
 
 `stage` is the loop in the node. `build` runs in a worker's child: `rows` reads the log, `check` finds the streams that
 are stuck, `batches` makes columns of rows, `ends` the lines for the catalogue. They speak by `messages`.

@@ -51,6 +51,8 @@ def _contradiction(columns: Columns, stretch: Stretch) -> str | None:
     if not columns.flags[stretch.start] & FIRST:
         return f"row {columns.row_ids[stretch.start]} goes on with an append that does not begin"
     for at in range(stretch.start, stretch.end):
+        if not columns.flags[at] & FIRST and columns.row_ids[at] != columns.row_ids[at - 1] + 1:
+            return f"row {columns.row_ids[at]} does not follow the one before it"  # an append's rows are neighbours
         problem = _wrong(columns, at, unfinished=unfinished)
         if problem:
             return f"row {columns.row_ids[at]}: {problem}"

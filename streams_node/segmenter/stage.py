@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class Segmenter:
         stick: Callable[[list[tuple[int, str]]], Awaitable[None]],
         sealed_row: int,
     ) -> None:
-        """`put` hands a seal on, and waits while too many wait. `stick` returns once it is on disk that streams are stuck.
+        """`put` hands a seal on, and waits while too many wait. `stick` returns once the stuck streams are on disk.
 
         `sealed_row` is where the log has been released to. `folder` is the segmenter's own, and is emptied.
         """
@@ -84,7 +85,8 @@ class Segmenter:
         self._stick = stick
         self._demanded_row = 0
         self._bell = asyncio.Event()
-        self._handed_on: set[Path] = set()
+        # One waits in `put`, one was just taken out: files of older seals are not needed any more.
+        self._handed_on: deque[set[Path]] = deque(maxlen=settings.seals_waiting_max + 2)
 
     def demand(self) -> int:
         """Have everything sealed that is on disk by now; returns the row up to which that is."""
@@ -94,7 +96,7 @@ class Segmenter:
 
     async def run(self) -> None:
         """Seal for ever. A failure is logged and counted, and tried again: later each time."""
-        await asyncio.to_thread(self._sweep)
+        await self._swept()
         while True:
             await self._until_due()
             try:
@@ -126,7 +128,7 @@ class Segmenter:
             await self._stick(seal.stuck)
             log.warning("streams cannot be sealed", count=len(seal.stuck), first=seal.stuck[0][0], why=seal.stuck[0][1])
         self._count(seal, time.perf_counter() - began)
-        self._handed_on |= _files(seal)
+        self._handed_on.append(_files(seal))
         self.sealed_row = seal.through_row
         self._log.sealed(seal.through_row, seal.log_bytes)
         await self._put(seal)
@@ -176,16 +178,21 @@ class Segmenter:
         write = log.warning if isinstance(problem, WorkerFailed) else log.error
         write("the log could not be sealed; it will be tried again", error=counts.problem, pause_s=pause_s)
         await asyncio.sleep(pause_s)
-        with suppress(OSError):
-            await asyncio.to_thread(self._sweep)
+        await self._swept()
 
-    def _sweep(self) -> None:
+    async def _swept(self) -> None:
         """Nobody knows of files that no seal was handed on with: an attempt failed, or a node ended."""
-        self._folder.mkdir(exist_ok=True)
-        self._handed_on = {path for path in self._handed_on if path.exists()}
-        for path in self._folder.iterdir():
-            if path.absolute() not in self._handed_on:
-                path.unlink()
+        try:
+            await asyncio.to_thread(_sweep, self._folder, set().union(*self._handed_on))
+        except OSError as problem:  # they take room, and are harmless
+            log.warning("files of an attempt to seal could not be removed", error=repr(problem))
+
+
+def _sweep(folder: Path, needed: set[Path]) -> None:
+    folder.mkdir(exist_ok=True)
+    for path in folder.absolute().iterdir():
+        if path not in needed:
+            path.unlink()
 
 
 def _files(seal: Seal) -> set[Path]:
