@@ -26,7 +26,7 @@ from streams_node.placement.made import ObjectFacts
 class _Region(NamedTuple):
     slot: Slot
     packs: tuple[ObjectFacts, ...]
-    payload_bytes: int
+    weight: int
     settled: bool = False  # it holds packs of the new group: nothing may be joined to it
 
 
@@ -83,7 +83,7 @@ def _in_log_order(packs: Iterable[ObjectFacts], limits: Limits) -> Iterator[_Gro
 def _take_in(group: _Group, members: list[ObjectFacts], limits: Limits) -> None:
     """Packs that belong to a merge that has begun: alone in their region they stay as they are."""
     settled = list(group.packs)
-    for region in _regions(members, limits.pack_bytes, settled):
+    for region in _regions(members, limits, settled):
         if len(region.packs) == 1:
             group.packs.extend(region.packs)
         elif region.packs:
@@ -103,8 +103,8 @@ def _due_merge(
         if not work:
             packs = [facts for group in run[:count] for facts in group.packs]
             return at, count, _Group(level, first_row, last_row, packs)
-        large = max(work, key=lambda region: region.payload_bytes)
-        if large.payload_bytes > 2 * limits.job_bytes and (split := _split(large, limits)):
+        large = max(work, key=lambda region: region.weight)
+        if large.weight > 2 * limits.job_bytes and (split := _split(large, limits)):
             return split
         return _job(work[0], level, first_row, last_row)
     return None
@@ -133,8 +133,8 @@ def _chosen(run: Sequence[_Group], limits: Limits) -> tuple[int, list[_Region]]:
     regions: list[_Region] = []
     for count, group in enumerate(run[1 : limits.packs], start=1):
         packs.extend(group.packs)
-        larger = _regions(packs, limits.pack_bytes)
-        too_large = any(len(region.packs) > 1 and region.payload_bytes > limits.job_bytes for region in larger)
+        larger = _regions(packs, limits)
+        too_large = any(len(region.packs) > 1 and region.weight > limits.job_bytes for region in larger)
         if too_large and count > 1:
             return count, regions
         regions = larger
@@ -147,42 +147,42 @@ def _split(region: _Region, limits: Limits) -> Job | None:
     """Cut one of the packs that hold the region together, so that the parts can be merged apart."""
     wide = [facts for facts in region.packs if _slot(facts) == region.slot]
     rest = [facts for facts in region.packs if _slot(facts) != region.slot]
-    cuts = tuple(_cuts(region.slot, rest, limits.job_bytes))
+    cuts = tuple(_cuts(region.slot, rest, limits))
     if not cuts or not wide:
         return None
-    facts = max(wide, key=lambda facts: facts.payload_bytes)
+    facts = max(wide, key=limits.weight)
     return Job("split", (facts,), facts.level, facts.first_row, facts.last_row, cuts)
 
 
-def _cuts(slot: Slot, packs: Sequence[ObjectFacts], bytes_max: int) -> Iterator[int]:
+def _cuts(slot: Slot, packs: Sequence[ObjectFacts], limits: Limits) -> Iterator[int]:
     """The first ids of halves, of halves of halves, … until no part has more than `bytes_max`."""
     inner = [facts for facts in packs if slot.holds(_slot(facts)) and _slot(facts) != slot]
-    if slot.bits and sum(facts.payload_bytes for facts in inner) > bytes_max:
-        yield from _cuts(Slot(slot.bits - 1, slot.number * 2), inner, bytes_max)
+    if slot.bits and sum(map(limits.weight, inner)) > limits.job_bytes:
+        yield from _cuts(Slot(slot.bits - 1, slot.number * 2), inner, limits)
         yield slot.middle
-        yield from _cuts(Slot(slot.bits - 1, slot.number * 2 + 1), inner, bytes_max)
+        yield from _cuts(Slot(slot.bits - 1, slot.number * 2 + 1), inner, limits)
 
 
-def _regions(packs: Iterable[ObjectFacts], pack_bytes: int, settled: Iterable[ObjectFacts] = ()) -> list[_Region]:
+def _regions(packs: Iterable[ObjectFacts], limits: Limits, settled: Iterable[ObjectFacts] = ()) -> list[_Region]:
     """The slots that take no pack in part; small neighbours are taken together as long as one pack can hold them."""
     items = [(_slot(facts), facts, False) for facts in packs] + [(_slot(facts), facts, True) for facts in settled]
     items.sort(key=lambda item: (item[0].first, -item[0].bits))
     apart: list[_Region] = []
     for slot, facts, is_settled in items:
         if apart and apart[-1].slot.holds(slot):
-            apart[-1] = _with(apart[-1], facts, is_settled=is_settled)
+            apart[-1] = _with(apart[-1], facts, limits.weight(facts), is_settled=is_settled)
         else:
-            apart.append(_with(_Region(slot, (), 0), facts, is_settled=is_settled))
+            apart.append(_with(_Region(slot, (), 0), facts, limits.weight(facts), is_settled=is_settled))
     # What is settled weighs too much for any neighbour to be joined to it.
-    weights = [pack_bytes + 1 if region.settled else region.payload_bytes for region in apart]
+    weights = [limits.pack_bytes + 1 if region.settled else region.weight for region in apart]
     sums = list(accumulate(weights, initial=0))
-    return list(_joined(apart, sums, 0, len(apart), pack_bytes))
+    return list(_joined(apart, sums, 0, len(apart), limits.pack_bytes))
 
 
-def _with(region: _Region, facts: ObjectFacts, *, is_settled: bool) -> _Region:
+def _with(region: _Region, facts: ObjectFacts, weight: int, *, is_settled: bool) -> _Region:
     if is_settled:
         return region._replace(settled=True)
-    return region._replace(packs=(*region.packs, facts), payload_bytes=region.payload_bytes + facts.payload_bytes)
+    return region._replace(packs=(*region.packs, facts), weight=region.weight + weight)
 
 
 def _joined(apart: Sequence[_Region], sums: Sequence[int], start: int, end: int, pack_bytes: int) -> Iterator[_Region]:

@@ -19,6 +19,8 @@ SMALL = Limits(
     pack_bytes=512,
     job_bytes=1024,
     dead_us_max=100,
+    run_bytes=0,
+    entry_bytes=0,
 )
 histories = st.lists(
     st.one_of(
@@ -65,7 +67,7 @@ def test_every_living_entry_is_in_one_object_after_every_job(history: list[tuple
     assert dead == []
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=5)
 @given(st.integers(0, 10_000), st.sampled_from([1, 5, 40, 400]))
 def test_objects_stay_few_however_much_is_appended(seed: int, streams: int) -> None:
     world = World(SMALL, seed)
