@@ -20,6 +20,8 @@ from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.http.edge import Edge
 from streams_node.http.routes import RouteClass
+from streams_node.objects import RequestCounts, RetryingStore
+from streams_node.tiering import Tiering
 from streams_node.upkeep import Upkeep
 
 
@@ -115,9 +117,18 @@ class InProcess:
 
 @asynccontextmanager
 async def in_process(
-    folder: Path, *, clock: Callable[[], int] = system_us, upkeep: bool = False, tiers: bool = False, **settings: Any
+    folder: Path,
+    *,
+    clock: Callable[[], int] = system_us,
+    upkeep: bool = False,
+    tiers: bool = False,
+    store: Callable[[RequestCounts], RetryingStore] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[InProcess]:
-    """Open a node on a folder. Its duties and its tiers run only if asked for, so that a test moves everything itself."""
+    """Open a node on a folder. Its duties and its tiers run only if asked for, so that a test moves everything itself.
+
+    `store` is what the tiers rest on instead of the store of the settings, as one that fails on purpose.
+    """
     settings.setdefault("sqlite_wal_grown_bytes", 0)
     chosen = Settings(data=folder, no_auth=settings.pop("no_auth", True), **settings)
     connections = Connections(chosen)
@@ -125,6 +136,8 @@ async def in_process(
         if upkeep:
             duties.start()
         if tiers:
+            if store is not None:
+                cast("Tiering", context.tiers).connect = lambda _settings, counts, _known: store(counts)
             await context.tiers.open()
             context.tiers.start()
         yield InProcess(context, duties, Edge(context, cast("App", application(context)), frozenset(RouteClass)))

@@ -1,7 +1,7 @@
 """One node's tiers, from opening the store to letting go of it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +9,7 @@ from streams_node.cache import Cache, Limits
 from streams_node.config import Settings
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
-from streams_node.manifest import local
+from streams_node.manifest import Local, local
 from streams_node.objects import RequestCounts, RetryingStore
 from streams_node.observe.logs import get_logger
 from streams_node.observe.metrics import Metrics
@@ -45,6 +45,7 @@ class Tiering:
         self._database = database
         self._ledger = ledger
         self.counts = RequestCounts()
+        self.connect: Callable[[Settings, RequestCounts, Local], RetryingStore] = store_of  # tests have their own
         self.pressure = Pressure(ledger, settings)
         self.outbox = Outbox(settings.seals_waiting_max)
         self.threads = Threads(
@@ -88,7 +89,7 @@ class Tiering:
         """Open the store and what rests on it; refuses what can not be used, with the reason."""
         settings, database = self._settings, self._database
         known = await database.readers.run(local)
-        self._store = store = await self.threads.run(store_of, settings, self.counts, known)
+        self._store = store = await self.threads.run(self.connect, settings, self.counts, known)
         opening = Opening(store, database, self._ledger, self.threads)
         await opening.at_start()
         await self.pressure.begin(database)
