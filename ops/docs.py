@@ -77,8 +77,6 @@ Sizes are written in bytes or as `64MiB`, times in milliseconds or as `3s`. An u
 stands, and all problems are shown at once. An empty variable counts as not set. `streams-node config check` says
 whether a node would start, `streams-node config show` prints every value and where it comes from, with secrets masked.
 
-Nothing is uploaded yet: `object_store` and `object_store_folder` are accepted and have no effect in this version.
-
 {_table(("Setting", "Default", "Bounds", "What it is for"), rows)}"""
 
 
@@ -96,8 +94,8 @@ and answers is in [the HTTP interface](http-api.md#operations), and as OpenAPI o
 {classes}
 
 {_table(("Method", "Path", "Class", "Key", "What it does"), rows)}
-OPTIONS is answered with 204 for every path and without a key, so that browsers may ask. Another method than a path
-knows is 405 with `Allow`.
+HEAD is answered wherever GET is, with the head of that answer. OPTIONS is answered with 204 for every path and without a
+key, so that browsers may ask. Another method than a path knows is 405 with `Allow`.
 """
 
 

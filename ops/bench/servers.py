@@ -78,7 +78,7 @@ def _ours(command: str) -> ServerSpec:
         command=lambda data, port: [word.format(data=data, port=port) for word in words],
         version=lambda: peers.program_version([*words[:1], "--version"]),
         settings="defaults, without authentication",
-        durability=f"{SQLITE_ACK}; nothing is sealed yet",
+        durability=f"{SQLITE_ACK}; sealed objects are copied to a folder on the same disk",
     )
 
 

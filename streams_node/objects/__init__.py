@@ -8,8 +8,6 @@ Keeps    nothing is ever written unconditionally: an object is created, or repla
          A put is done once or not at all, however often it is sent, and whoever asks later can find out.
          A store that ignores conditions is refused before anything is written there (probe.py).
 Dies     between any two steps: each store's docstring says what is left; nothing of it is ever taken for an object.
-
-Not used for serving yet: today only `streams-node store check` opens a store.
 """
 
 from streams_node.objects.counts import Owner, RequestCounts, Row, Tally
