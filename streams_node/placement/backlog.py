@@ -19,9 +19,10 @@ class Pack(NamedTuple):
 
 
 class SmallSegments(NamedTuple):
-    """Segments that are not full, by stream; `through` is the newest object that was looked at."""
+    """Segments that are not full, by stream; every stream that was looked at; the newest object that led to one."""
 
     by_stream: dict[int, list[ObjectFacts]]
+    streams: list[int]
     through: int
 
 
@@ -37,7 +38,7 @@ def small_segments_after(
     new = db.execute(_COMPACTION.segments_after, {"after": after, "limit": limit}).fetchall()
     streams = sorted({stream for _, stream in new})
     found = small_segments(db, streams, payload_bytes=payload_bytes, entries=entries)
-    return SmallSegments(found, new[-1][0] if new else after)
+    return SmallSegments(found, streams, new[-1][0] if new else after)
 
 
 def small_segments(
