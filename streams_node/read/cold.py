@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from streams_node.cache import Cache
 from streams_node.config import Settings
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 PIECES_MAX = 32  # objects that one page looks into: a small stream may have an entry in each pack
 _PIECES_MS_MAX = 1000  # a page that has something ends after this time, however little it is
 _PLACES_KEPT = 1024  # readers that are in the middle of a stream
@@ -75,18 +76,19 @@ class ColdReader:
         deadline = time.monotonic() + _PIECES_MS_MAX / 1000
         full = False
         while run.end < end and not full:
+            left = bytes_max - run.length - (commas if run.pieces else 0)
             try:
-                taken = await self._piece(run, end, bytes_max - run.length, commas=commas)
+                taken = await self._piece(run, end, left, commas=commas)
             except StreamsError:
                 if not run.pieces:
                     raise
                 break
             if taken is None:
                 return run.found(full=False) if run.pieces else None
-            if run.pieces and len(taken.payload) > bytes_max - run.length:
+            if run.pieces and len(taken.payload) > left:
                 break
             run.add(taken, comma=int(commas))
-            full = len(run.pieces) >= PIECES_MAX or run.length >= bytes_max or time.monotonic() > deadline
+            full = len(run.pieces) >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > deadline
             if run.places and taken.end < run.places[0].end_seq:
                 if run.in_order:
                     self._warm(run.places[0], taken.end, bytes_max)
@@ -176,16 +178,16 @@ class ColdReader:
             task.exception()  # seen: whoever waited may have left
 
     async def _learn_one(self, facts: ObjectFacts) -> None:
-        async def attempt() -> bytes:
+        async def attempt(*, fresh: bool) -> bytes:
             async with self._cache.held(facts) as path:
-                return await self._run(self._directory, facts, path)
+                return await self._run(self._directory, facts, path, fresh=fresh)
 
         blob = await self._twice(facts.made, attempt)
         await self._database.writer.run(keep_directories, [(facts.made, blob)])
 
-    def _directory(self, facts: ObjectFacts, path: Path) -> bytes:
+    def _directory(self, facts: ObjectFacts, path: Path, *, fresh: bool) -> bytes:
         try:
-            file = self.files.open(path, facts)
+            file = self.files.open(path, facts, fresh=fresh)
             try:
                 blob = file.directory() or b""
                 self.directories.put(facts.made, unpacked(blob, facts))
@@ -209,45 +211,50 @@ class ColdReader:
 
     async def _slice(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
         """Entries of one object."""
-        return await self._twice(
-            place.facts.made, lambda: self._slice_once(place, start, end, bytes_max, commas=commas)
-        )
 
-    async def _twice(self, made: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        async def attempt(*, fresh: bool) -> Slice:
+            return await self._slice_once(place, start, end, bytes_max, commas=commas, fresh=fresh)
+
+        return await self._twice(place.facts.made, attempt)
+
+    async def _twice(self, made: str, attempt: "_Attempt[T]") -> T:
         """Read an object; if its copy turns out to be damaged, once more from a new one."""
         self._refuse_damaged(made)
         try:
             try:
-                return await attempt()
+                return await attempt(fresh=False)
             except _CopyDamaged as problem:
                 log.warning("a copy was damaged", object=made, error=problem.damage.message)
                 await self._forget(made)
-                return await attempt()
+                return await attempt(fresh=True)
         except _CopyDamaged as problem:
             await self._forget(made)
             raise self._noted(problem.damage) from None
         except ObjectDamaged as damage:  # as it came from the store
             raise self._noted(damage) from None
 
-    async def _slice_once(self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
+    async def _slice_once(
+        self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool
+    ) -> Slice:
+        """`fresh`: from the copy that the cache has now; an open file may still be the one that was damaged."""
         facts = place.facts
-        if self.files.has(facts.made):
+        if not fresh and self.files.has(facts.made):
             self._cache.touch(facts.made)
-            taken = await self._run(self._read, None, place, start, end, bytes_max, commas=commas)
+            taken = await self._run(self._read, None, place, start, end, bytes_max, commas=commas, fresh=False)
             if taken is not None:
                 return taken
         async with self._cache.held(facts) as path:
-            taken = await self._run(self._read, path, place, start, end, bytes_max, commas=commas)
+            taken = await self._run(self._read, path, place, start, end, bytes_max, commas=commas, fresh=fresh)
         invariant(taken is not None, "a file that is held can be opened", object=facts.made)
         return cast("Slice", taken)
 
     def _read(
-        self, path: Path | None, place: Located, start: int, end: int, bytes_max: int, *, commas: bool
+        self, path: Path | None, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool
     ) -> Slice | None:
         """In a thread: decode what the page shows. None: the file is not open, and no path was given."""
         from streams_node.segments.reader import read_page  # noqa: PLC0415 - loads pyarrow, when it is first needed
 
-        file = self._file(path, place.facts)
+        file = self._file(path, place.facts, fresh=fresh)
         if file is None:
             return None
         row = place.row_index + start - place.first_seq
@@ -263,12 +270,12 @@ class ColdReader:
         self.files.give(file)
         return Slice(start + page.end - row, page.payload)
 
-    def _file(self, path: Path | None, facts: ObjectFacts) -> "SealedFile | None":
-        file = self.files.take(facts.made)
+    def _file(self, path: Path | None, facts: ObjectFacts, *, fresh: bool) -> "SealedFile | None":
+        file = None if fresh else self.files.take(facts.made)
         if file is not None or path is None:
             return file
         try:
-            return self.files.open(path, facts)
+            return self.files.open(path, facts, fresh=fresh)
         except ObjectDamaged as damage:
             raise _CopyDamaged(damage) from damage
 
@@ -337,6 +344,10 @@ class ColdReader:
             return await asyncio.wrap_future(future)
         finally:
             self._busy -= 1
+
+
+class _Attempt(Protocol[T_co]):
+    async def __call__(self, *, fresh: bool) -> T_co: ...
 
 
 class _Run:

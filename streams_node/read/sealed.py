@@ -51,12 +51,12 @@ class Files:
             files = self._idle.get(made)
             return self._out(made, files) if files else None
 
-    def open(self, path: Path, facts: ObjectFacts) -> "SealedFile":
-        """Open one more; it must be the object that the catalogue means."""
+    def open(self, path: Path, facts: ObjectFacts, *, fresh: bool = False) -> "SealedFile":
+        """Open one more; it must be the object that the catalogue means. `fresh`: believe no footer read before."""
         from streams_node.segments.reader import SealedFile  # noqa: PLC0415 - see above
 
         with self._lock:
-            known = self._footers.get(facts.made)
+            known = None if fresh else self._footers.get(facts.made)
         try:
             size = path.stat().st_size
             if size != facts.bytes:  # before it is mapped: a page that is not there would end the process
@@ -68,8 +68,8 @@ class Files:
             file.close()
             raise ObjectDamaged(facts.made, "its kind or its number of entries is not what the catalogue says")
         with self._lock:
-            _, count = self._footers.get(facts.made, (None, 0))
-            self._footers[facts.made] = file.footer, count + 1
+            footer, count = self._footers.get(facts.made, (None, 0))
+            self._footers[facts.made] = file.footer, count + 1 if footer is file.footer else 1
         return file
 
     def give(self, file: "SealedFile") -> None:

@@ -69,6 +69,7 @@ class Layers:
         self._sealed_row = 0
         self._released_row = 0
         self._made = 0
+        self._spoilt: set[str] = set()
         self.unreleased: list[int] = []  # rows up to which objects hold everything
 
     # --- the log ---
@@ -163,9 +164,12 @@ class Layers:
             await self.cache.drop(one.facts.made)
 
     def damage_copies(self, chance: random.Random) -> None:
-        """Flip a byte in each file of the cache."""
+        """Flip a byte in each file of the cache; once an object, as a read stands for one bad copy of it at a time."""
         for path in (self.folder / "cache").glob("*.parquet"):
-            flip(path, chance)
+            made = path.name.partition("-")[0]
+            if made not in self._spoilt:
+                self._spoilt.add(made)
+                flip(path, chance)
 
     def damage_object(self, one: Sealed) -> None:
         """In the bucket itself, for good."""
