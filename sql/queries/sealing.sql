@@ -1,6 +1,6 @@
 -- name: rows_to_seal
 -- What a seal needs of each row above one, oldest first; who appended it is asked separately, as most rows say nothing of it.
-SELECT row_id, stream, seq, count, ts, flags, schema_version, lens, keys, payload
+SELECT row_id, stream, seq, count, ordinal, position, ts, flags, schema_version, lens, keys, payload
   FROM log WHERE row_id > :after AND row_id <= :through ORDER BY row_id;
 
 -- name: flags_after
@@ -12,10 +12,6 @@ SELECT flags FROM log WHERE row_id > ? ORDER BY row_id LIMIT 1;
 SELECT stream, seq + count, flags, producer, producer_epoch, producer_seq, stream_seq
   FROM log WHERE row_id > :after AND row_id <= :through
    AND (producer IS NOT NULL OR stream_seq IS NOT NULL OR flags & 2) ORDER BY row_id;
-
--- name: ends_of_rows
--- Where the streams stood before some rows, given as a JSON array.
-SELECT l.row_id, l.ordinal, l.position FROM json_each(?) AS wanted JOIN log AS l ON l.row_id = wanted.value;
 
 -- name: living_streams
 -- Which incarnations of a JSON array live, and can be sealed.

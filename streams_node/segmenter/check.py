@@ -1,6 +1,6 @@
 """Finds the streams whose rows contradict each other: they are stuck, and everybody else goes on."""
 
-from itertools import compress, islice
+from itertools import compress, islice, repeat
 from operator import add, ne
 
 from streams_node.protocol.frames import unpack_keys, unpack_lens
@@ -25,10 +25,11 @@ def damaged(columns: Columns, stretches: list[Stretch]) -> dict[int, str]:
 
 
 def _gaps(columns: Columns, stretches: list[Stretch]) -> list[int]:
-    """Rows that do not begin where the row of the stream before them ended."""
-    seqs = columns.seqs
+    """Rows that do not begin where the row of the stream before them ended, or are not numbered after it."""
+    seqs, ordinals = columns.seqs, columns.ordinals
     ends = map(add, seqs, columns.counts)
     jumps = list(compress(range(1, len(seqs)), map(ne, islice(seqs, 1, None), ends)))
+    jumps += compress(range(1, len(seqs)), map(ne, islice(ordinals, 1, None), map(add, ordinals, repeat(1))))
     starts = {each.start for each in stretches} if jumps else set()
     return [at for at in jumps if at not in starts]
 
@@ -51,8 +52,6 @@ def _contradiction(columns: Columns, stretch: Stretch) -> str | None:
     if not columns.flags[stretch.start] & FIRST:
         return f"row {columns.row_ids[stretch.start]} goes on with an append that does not begin"
     for at in range(stretch.start, stretch.end):
-        if not columns.flags[at] & FIRST and columns.row_ids[at] != columns.row_ids[at - 1] + 1:
-            return f"row {columns.row_ids[at]} does not follow the one before it"  # an append's rows are neighbours
         problem = _wrong(columns, at, unfinished=unfinished)
         if problem:
             return f"row {columns.row_ids[at]}: {problem}"

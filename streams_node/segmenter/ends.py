@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from streams_node.manifest.records import End, Producer, encode_all
 from streams_node.segmenter.rows import SEALING, Columns, Stretch
 from streams_node.wal.heads import CLOSES
@@ -23,8 +21,7 @@ def write_ends(
         return None
     streams = {each.stream for each in stretches}
     marks, producers = _marks(db, streams, after, through)
-    before = _before(db, [columns.row_ids[each.end - 1] for each in stretches])
-    ends = [_end(columns, each.end - 1, before, marks.get(each.stream, {})) for each in stretches]
+    ends = [_end(columns, each.end - 1, marks.get(each.stream, {})) for each in stretches]
     with path.open("xb") as file:
         file.write(encode_all([*ends, *producers]))
         file.flush()
@@ -32,25 +29,19 @@ def write_ends(
     return path
 
 
-def _end(columns: Columns, at: int, before: Mapping[int, tuple[int, int]], marks: Mapping[str, Any]) -> End:
+def _end(columns: Columns, at: int, marks: Mapping[str, Any]) -> End:
     """How far a stream goes, from its last row."""
-    ordinal, position = before[columns.row_ids[at]]
     lens = columns.lens[at]
     commas = 0 if lens is None else len(lens) // _LEN_BYTES - 1
     return End(
         id=columns.streams[at],
         next_seq=columns.seqs[at] + columns.counts[at],
-        ordinal=ordinal,
-        position=position + len(columns.payloads[at]) - commas,
+        ordinal=columns.ordinals[at],
+        position=columns.positions[at] + len(columns.payloads[at]) - commas,
         ts=columns.times[at],
         schema_version=columns.versions[at],
         **marks,
     )
-
-
-def _before(db: sqlite3.Connection, rows: list[int]) -> dict[int, tuple[int, int]]:
-    found = db.execute(SEALING.ends_of_rows, (msgspec.json.encode(rows).decode(),))
-    return {row: (ordinal, position) for row, ordinal, position in found}
 
 
 def _marks(

@@ -14,10 +14,10 @@ from streams_node.wal.heads import FIRST
 
 SEALING = sql.queries("sealing")
 _SLICE_BYTES = 8 << 20  # in one read transaction
-_ROWS_AT_ONCE = 16  # of the largest size still not too much memory
+_ROWS_AT_ONCE = 32  # of the largest size still not too much memory
 _BUSY_S = 30.0
 _CACHE_KIB = 2048  # every page is read once
-_FLAGS, _PAYLOAD = 5, 9
+_FLAGS, _PAYLOAD = 7, 11
 
 
 class Columns(NamedTuple):
@@ -27,6 +27,8 @@ class Columns(NamedTuple):
     streams: Sequence[int]
     seqs: Sequence[int]
     counts: Sequence[int]
+    ordinals: Sequence[int]
+    positions: Sequence[int]
     times: Sequence[int]
     flags: Sequence[int]
     versions: Sequence[int]

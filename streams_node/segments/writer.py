@@ -77,7 +77,7 @@ class ObjectWriter:
         self._group: list[Any] = []  # batches of the row group that is not full yet
         self._group_bytes = 0
         self._group_entries = 0
-        self._runs: list[list[int]] = []  # stream, first_seq, entries
+        self._streams, self._first_seqs, self._counts = array("Q"), array("Q"), array("I")
         self._min_ts = (1 << 63) - 1
         self._max_ts = 0
 
@@ -119,28 +119,30 @@ class ObjectWriter:
 
     def _note(self, batch: Any) -> None:
         """Keep the runs of streams; refuse what no reader would find again."""
-        seqs = batch.column("seq")
+        streams, first_seqs, counts = self._streams, self._first_seqs, self._counts
+        seqs = memoryview(batch.column("seq").buffers()[1]).cast("B").cast("q")[batch.column("seq").offset :]
         for start, end, stream in _runs(batch.column("stream")):
-            first, last = seqs[start].as_py(), seqs[end - 1].as_py()
-            invariant(last - first == end - start - 1, "entries of a stream follow each other", stream=stream)
-            run = self._runs[-1] if self._runs else None
-            if run is None or run[0] != stream:
-                invariant(run is None or run[0] < stream, "streams come in order", stream=stream)
-                self._runs.append([stream, first, end - start])
+            first, count = seqs[start], end - start
+            invariant(seqs[end - 1] - first == count - 1, "entries of a stream follow each other", stream=stream)
+            if not streams or streams[-1] < stream:
+                streams.append(stream)
+                first_seqs.append(first)
+                counts.append(count)
             else:
-                invariant(first == run[1] + run[2], "entries of a stream follow each other", stream=stream)
-                run[2] += end - start
+                invariant(streams[-1] == stream, "streams come in order", stream=stream)
+                invariant(first == first_seqs[-1] + counts[-1], "entries of a stream follow each other", stream=stream)
+                counts[-1] += count
         times = pc.min_max(batch.column("append_ts").cast(pa.int64()))
         self._min_ts = min(self._min_ts, times["min"].as_py())
         self._max_ts = max(self._max_ts, times["max"].as_py())
 
     def finish(self) -> Written:
         """Write the rest and the footer, and see that all of it is on the disk."""
-        invariant(self._runs, "a sealed file has entries")
-        runs, form, pack = self._runs, self._form, self._form.kind == "pack"
-        invariant(pack or len(runs) == 1, "a segment is of one stream", streams=len(runs))
+        streams, form, pack = self._streams, self._form, self._form.kind == "pack"
+        invariant(streams, "a sealed file has entries")
+        invariant(pack or len(streams) == 1, "a segment is of one stream", streams=len(streams))
         self._end_group()
-        directory = Directory.of((run[0], run[1], run[2]) for run in runs).pack() if pack else None
+        directory = Directory(streams, self._first_seqs, self._counts).pack() if pack else None
         self._parquet.add_key_value_metadata(metadata_of(form, directory))
         self._parquet.close()
         size = self._sink.sync()
@@ -149,12 +151,12 @@ class ObjectWriter:
             made=form.made,
             kind=form.kind,
             level=form.level,
-            stream=None if pack else runs[0][0],
-            first_seq=0 if pack else runs[0][1],
-            end_seq=0 if pack else runs[0][1] + runs[0][2],
-            min_stream=runs[0][0],
-            max_stream=runs[-1][0],
-            streams=len(runs),
+            stream=None if pack else streams[0],
+            first_seq=0 if pack else self._first_seqs[0],
+            end_seq=0 if pack else self._first_seqs[0] + self._counts[0],
+            min_stream=streams[0],
+            max_stream=streams[-1],
+            streams=len(streams),
             entries=self.entries,
             size=size,
             sha256=self._sink.sha256.hexdigest(),

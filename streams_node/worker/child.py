@@ -5,6 +5,7 @@
 Started by `parent.py`, and of no use to a person.
 """
 
+import gc
 import os
 import queue
 import signal
@@ -33,6 +34,7 @@ def main() -> None:
     table = sys.argv[1] if len(sys.argv) > 1 else TABLE
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(commands, waiting), name="commands", daemon=True).start()
+    gc.disable()  # a seal makes a million objects and no circle; looking through them took a tenth of its time
     while True:
         line = line_of(answer(read_request(waiting.get()), table))
         try:
@@ -40,6 +42,8 @@ def main() -> None:
             answers.flush()
         except OSError:  # the node has gone
             os._exit(0)
+        del line
+        gc.collect()
 
 
 def answer(request: Request, table: str) -> Answer:
