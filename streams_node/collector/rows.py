@@ -1,0 +1,38 @@
+"""What the database knows of objects that may go."""
+
+import sqlite3
+
+import msgspec
+
+import sql
+from streams_node.placement.made import ObjectFacts
+from streams_node.wal.batch import rollback
+
+_COLLECTION = sql.queries("collection")
+_PLACEMENT = sql.queries("placement")
+
+
+def node_value(db: sqlite3.Connection, name: str) -> int:
+    return int(db.execute(_PLACEMENT.node_value, (name,)).fetchone()[0])
+
+
+def dead_objects(db: sqlite3.Connection, before_us: int, limit: int) -> list[ObjectFacts]:
+    rows = db.execute(_COLLECTION.dead_objects, {"before": before_us, "limit": limit})
+    return [ObjectFacts(**dict(zip(ObjectFacts.__struct_fields__, row[1:], strict=True))) for row in rows]
+
+
+def known(db: sqlite3.Connection, made: list[str]) -> set[str]:
+    rows = db.execute(_COLLECTION.known_objects, {"made": msgspec.json.encode(made).decode()})
+    return {name for (name,) in rows}
+
+
+def forget(db: sqlite3.Connection, made: list[str]) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for each in made:
+            db.execute(_PLACEMENT.forget_directory, (each,))
+            db.execute(_PLACEMENT.forget_object, (each,))
+        db.execute("COMMIT")
+    except BaseException:
+        rollback(db)
+        raise
