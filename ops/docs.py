@@ -94,8 +94,8 @@ and answers is in [the HTTP interface](http-api.md#operations), and as OpenAPI o
 {classes}
 
 {_table(("Method", "Path", "Class", "Key", "What it does"), rows)}
-HEAD is answered wherever GET is, with the head of that answer. OPTIONS is answered with 204 for every path and without a
-key, so that browsers may ask. Another method than a path knows is 405 with `Allow`.
+HEAD is answered wherever GET is, with the head of that answer. OPTIONS is answered with 204 for every path and without
+a key, so that browsers may ask. Another method than a path knows is 405 with `Allow`.
 """
 
 

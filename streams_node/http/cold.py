@@ -55,6 +55,5 @@ def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> NoRet
 
 def _allowed(path: str) -> str:
     fixed = [route.methods for route in ROUTES if route.pattern == path]
-    if fixed:
-        return ", ".join(fixed)
-    return "GET" if path.endswith("/streams") else "DELETE, GET, PUT"
+    known = fixed or (["GET"] if path.endswith("/streams") else ["DELETE", "GET", "PUT"])
+    return ", ".join(known).replace("GET", "GET, HEAD")

@@ -37,6 +37,17 @@ _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
 
 
+class Trailers(list[tuple[bytes, bytes]]):
+    """Where the parser puts what comes behind a body: nowhere. They are not headers, which were judged before it."""
+
+    @override
+    def append(self, _: tuple[bytes, bytes]) -> None:
+        return
+
+
+_TRAILERS = Trailers()
+
+
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
@@ -49,7 +60,7 @@ class Protocol(HttpToolsProtocol):
         self._head_done = False
         self._head_bytes = 0
         self._fed = 0
-        self._moved = False  # a head or a message ended within the bytes that came last
+        self._moved = False  # a head or a message ended, or a body went on, within the bytes that came last
         self._refusal: StreamsError | None = None
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -100,10 +111,11 @@ class Protocol(HttpToolsProtocol):
         if self._undriven is not None:
             cycle, self._undriven = self._undriven, None
             self._start(cycle)
-        if not self._head_done and not self.transport.is_closing():
+        if not self.transport.is_closing():
             self._fed = 0 if self._moved else self._fed + len(data)
             if self._fed > self.all.head_bytes_max:
-                self._refuse(HeadTooLarge(f"the head of a request may have {self.all.head_bytes_max} bytes"))
+                what = "trailers or an extension" if self._head_done else "the head"
+                self._refuse(HeadTooLarge(f"{what} of a request may have {self.all.head_bytes_max} bytes"))
             elif self._fed and self._head_timer is None and self.idle_since is None and not self._busy():  # type: ignore[redundant-expr]
                 self._await_head()
 
@@ -129,6 +141,10 @@ class Protocol(HttpToolsProtocol):
         plain = method == "POST" and self._known is not None and self._known(self.url)
         raw_path, query = (self.url, b"") if plain else self._target()
         version = self.parser.get_http_version()
+        headers, self.headers = self.headers, _TRAILERS
+        if version == "1.1" and all(name != b"host" for name, _ in headers):
+            self._refusal = InvalidRequest("the request", "sent with a header `host`")
+            raise self._refusal
         path = raw_path.decode("ascii")
         scope: Any = {
             "type": "http",
@@ -142,7 +158,7 @@ class Protocol(HttpToolsProtocol):
             "path": unquote(path) if "%" in path else path,
             "raw_path": raw_path,
             "query_string": query,
-            "headers": self.headers,
+            "headers": headers,
             "state": {},
         }
         self.scope = scope
@@ -167,6 +183,7 @@ class Protocol(HttpToolsProtocol):
 
     @override
     def on_body(self, body: bytes) -> None:
+        self._moved = True
         cycle = self.cycle
         if cycle.response_complete:
             return

@@ -144,6 +144,8 @@ class Edge:
             raise Missing("there is nothing at this address")
         if self._key is not None and route.access is Access.KEY:
             self._authorize(scope)
+        if method == "HEAD" and "GET" in route.methods:
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         began = time.perf_counter()
         sent = Sent(send)
         try:
@@ -181,6 +183,15 @@ class Edge:
 
 
 _REFUSED = 429
+
+
+def _without_body(send: Send) -> Send:
+    """What answers a HEAD: the head that a GET would have."""
+
+    async def send_head(message: Message) -> None:
+        await send(message if message["type"] == "http.response.start" else {**message, "body": b""})
+
+    return send_head
 
 
 class Sent:

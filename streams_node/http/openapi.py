@@ -29,7 +29,8 @@ Durable, append-only streams over HTTP. A stream is created with PUT, written wi
 on, once or live. Every stream has two addresses: `/v1/stream/{path}` and `/{bucket}/{stream}`.
 
 A node that was started with a key wants it as `Authorization: Bearer <key>` wherever an operation says so. An address
-answers other methods with 405 and `Allow`; OPTIONS is answered everywhere, without a key, for browsers.
+answers other methods with 405 and `Allow`; HEAD is answered wherever GET is, OPTIONS everywhere, without a key, for
+browsers.
 """
 TAGS = {
     "streams": "Writing and reading a stream by its path; buckets are made as they are named.",

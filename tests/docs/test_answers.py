@@ -215,7 +215,7 @@ def test_a_refusal_of_what_is_not_hot_has_a_request_id_and_is_told_in_the_metric
         answer = await node.request("GET", "/missing-bucket", {"x-request-id": "mine"})
         assert (answer.status, answer.headers["x-request-id"]) == (404, "mine")
         wrong = await node.request("POST", "/health")
-        assert (wrong.status, wrong.headers["allow"]) == (405, "GET")
+        assert (wrong.status, wrong.headers["allow"]) == (405, "GET, HEAD")
         node.context.ledger.refusals["test"] = Overloaded("as a test wants it")
         assert (await node.request("PUT", "/some-bucket")).headers["retry-after"] == "1"
         metrics = (await node.request("GET", "/metrics")).body.decode()

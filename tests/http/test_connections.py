@@ -122,7 +122,7 @@ def test_answers_without_a_body_have_none(node: Listener, path: str) -> None:
         for request, status in (
             (get(path, method="HEAD"), 200), (get(path + "-nope", method="HEAD"), 404), (post(path, b"x"), 204),
             (get(path, f"if-none-match: {tag}\r\n".encode()), 200), (get(path, b"if-none-match: *\r\n"), 304),
-            (get(path, method="OPTIONS"), 204), (get("/health", method="HEAD"), 405),
+            (get(path, method="OPTIONS"), 204), (get("/health", method="HEAD"), 200),
             (get(path + "-x", method="PATCH"), 405),
         ):  # fmt: skip
             raw.send(request)
@@ -181,6 +181,14 @@ def test_events_come_as_they_are_written(node: Listener, path: str) -> None:
         assert raw.until(b"\r\n0\r\n\r\n")
         raw.send(get("/health"))
         assert raw.answer().status == 200
+
+
+@pytest.mark.parametrize("path_", ["/", "/health", "/v1/streams", "/docs", "/nope", "/metrics"])
+def test_a_head_has_no_body_and_leaves_the_connection_in_step(node: Listener, path_: str) -> None:
+    with node.connect() as raw:
+        raw.send(get(path_, method="HEAD") + get("/health"))
+        assert raw.answer(head_only=True).status == (404 if path_ == "/nope" else 200)
+        assert raw.answer().body == b'{"ok":true}'
 
 
 def test_a_client_that_only_stopped_sending_gets_its_answers(node: Listener, path: str) -> None:

@@ -407,16 +407,30 @@ def test_reads_say_cors_to_everybody_because_caches_keep_them(with_node: WithNod
     with_node(test)
 
 
+def test_head_is_answered_wherever_get_is(with_node: WithNode) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await ask(node, "PUT", "/shop")
+        paths = ["/", "/health", "/livez", "/readyz", "/metrics", "/docs", "/openapi.json", "/v1/streams", "/shop"]
+        for path in (*paths, "/shop/streams", "/nope", "/v1/streams?limit=x"):
+            got, head = await ask(node, "GET", path), await ask(node, "HEAD", path)
+            assert (head.status, head.headers.keys()) == (got.status, got.headers.keys()), path
+            if got.status == 200:
+                assert head.body == b""
+                assert path == "/metrics" or head.headers["content-length"] == got.headers["content-length"]
+
+    with_node(test)
+
+
 def test_a_method_that_is_not_offered_is_told_what_is(with_node: WithNode) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
         await ask(node, "PUT", "/v1/stream/a")
         for method, path, allowed in (
             ("PATCH", "/v1/stream/a", "GET, HEAD, OPTIONS, POST, PUT, DELETE"),
             ("TRACE", "/v1/stream/nope", "GET, HEAD, OPTIONS, POST, PUT, DELETE"),
-            ("POST", "/shop", "DELETE, GET, PUT"),
-            ("DELETE", "/shop/streams", "GET"),
-            ("POST", "/health", "GET"),
-            ("PUT", "/v1/streams", "GET"),
+            ("POST", "/shop", "DELETE, GET, HEAD, PUT"),
+            ("DELETE", "/shop/streams", "GET, HEAD"),
+            ("POST", "/health", "GET, HEAD"),
+            ("PUT", "/v1/streams", "GET, HEAD"),
         ):
             reply = await ask(node, method, path)
             problem(reply, 405, "method_not_allowed", allow=reply.headers.get("allow", ""))

@@ -228,3 +228,45 @@ def test_blanks_around_a_value_are_no_part_of_it(node: Listener, path: str) -> N
     assert node.ask(get(path, b"if-none-match: \t" + etag.encode() + b" \t\r\n")).status == 304
     assert node.ask(padded(b"stream-closed: \tTRUE ", body=b"")).headers["stream-closed"] == "true"
     assert content(node, path) == b"onetwotwo"
+
+
+def test_trailers_are_no_headers(node: Listener, path: str) -> None:
+    """They come behind what was judged: a proxy has not seen them as headers, and neither does the node."""
+    said = b"stream-closed: true\r\nstream-seq: z\r\nproducer-id: p\r\ncontent-type: image/png\r\nx: y\r\n"
+    for pause in (False, True):
+        request = chunked(path, b"two", end=b"0\r\n" + said + b"\r\n")
+        with node.connect() as raw:
+            raw.send(request[:-40])
+            if pause:
+                assert not raw.readable(0.05)
+            raw.send(request[-40:] + get(path))
+            answer = raw.answer()
+            assert (answer.status, "stream-closed" in answer.headers) == (204, False)
+            assert "stream-closed" not in raw.answer().headers
+    assert node.ask(post(path, b"three", headers=b"stream-seq: a\r\n")).status == 204
+    assert content(node, path) == b"onetwotwothree"
+
+
+@pytest.mark.parametrize(
+    "end", [b"0\r\nx: " + b"y" * HEAD_MAX, b"0\r\n" + b"x: y\r\n" * HEAD_MAX, b"3;" + b"x" * HEAD_MAX]
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_goes_on_behind_a_body_is_bounded(node: Listener, path: str, end: bytes, *, at_once: bool) -> None:
+    request = chunked(path, b"two", end=b"")
+    with node.connect() as raw:
+        if at_once:
+            raw.send_what_goes(request + end)
+        else:
+            raw.send(request)
+            for start in range(0, len(end), 1000):
+                raw.send_what_goes(end[start : start + 1000])
+        raw.send_what_goes(b"z" * 2 * HEAD_MAX)
+        answer = raw.answer()
+        assert answer.status in {400, 408, 431}
+    assert content(node, path) == b"one"
+
+
+def test_a_request_without_a_host_is_refused(node: Listener) -> None:
+    answer = node.ask(b"GET /health HTTP/1.1\r\naccept: */*\r\n\r\n")
+    assert (answer.status, answer.headers["connection"]) == (400, "close")
+    assert b"`host`" in answer.body
