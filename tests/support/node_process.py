@@ -81,9 +81,9 @@ class NodeProcess:
 
     def _found_port(self) -> int:
         if not self.port:
-            with self.log.open("rb") as log:
-                log.seek(self._log_start)
-                lines = [line for line in log.read().splitlines() if b'"ready"' in line and line.endswith(b"}")]
+            lines = [
+                line for line in self.log_since_start().splitlines() if b'"ready"' in line and line.endswith(b"}")
+            ]
             if lines:
                 self.port = urlsplit(json.loads(lines[0])["url"]).port or 0
         return self.port
@@ -100,6 +100,12 @@ class NodeProcess:
         """Wait for the end of the process; its exit status, negative when a signal ended it."""
         async with asyncio.timeout(seconds):
             return await asyncio.to_thread(self.process.wait)
+
+    def log_since_start(self) -> bytes:
+        """What this one start has written so far."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return log.read()
 
     def log_tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])

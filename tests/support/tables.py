@@ -2,7 +2,8 @@
 
 Owns     nothing: a read-only connection for one snapshot.
 Keeps    the log is the truth; heads, producers, counters and graves are held against it. A head may lag behind the log,
-         never run ahead of it, and never lack a row at or below `heads_through`.
+         never run ahead of it, and never lack a row at or below `heads_through`. Rows up to `released_through` are in
+         published objects and leave the log oldest first: what they said can not be asked any more.
 """
 
 import sqlite3
@@ -46,6 +47,7 @@ class Tables:
         self.heads = {row["stream"]: row for row in db.execute(_sql("heads"))}
         self.graves = dict(tuple(row) for row in db.execute(_sql("graves")))
         self.through: int = db.execute(_sql("heads_through")).fetchone()[0]
+        self.released: int = db.execute(_sql("released_through")).fetchone()[0]
         self._chains: dict[int, list[sqlite3.Row]] = defaultdict(list)
         for row in self.rows:
             self._chains[row["stream"]].append(row)
@@ -54,14 +56,14 @@ class Tables:
         for name in ("lonely_heads", "miscounted_buckets", "miscounted_stretches", "wrong_tombstones"):
             yield from (f"{name}: {tuple(row)}" for row in self._db.execute(_sql(name)))
         for stream, chain in self._chains.items():
-            yield from _broken_chain(stream, chain)
+            yield from _broken_chain(stream, chain, self.released)
             if stream not in self.heads and stream not in self.graves:
                 yield f"stream {stream} is dead, and nothing will free its {len(chain)} rows"
         for stream, last_row in self.graves.items():
             chain = self._chains[stream]
             if stream in self.heads:
                 yield f"stream {stream} lives and has a grave"
-            if not chain or chain[-1]["row_id"] != last_row:
+            if (chain or last_row > self.released) and (not chain or chain[-1]["row_id"] != last_row):
                 yield f"the grave of stream {stream} begins at row {last_row}, its rows end {chain[-1:]}"
         for stream, head in self.heads.items():
             yield from self._broken_head(head, self._chains[stream])
@@ -74,6 +76,8 @@ class Tables:
         if missed:
             yield f"{who}: its head lacks rows {missed[:5]} at or below heads_through {self.through}"
         last = covered[-1] if covered else None
+        if last is None and head["last_row"] <= self.released and head["ordinal"]:
+            return  # all of it has been released
         if head["last_row"] and (last is None or last["row_id"] != head["last_row"]):
             yield f"{who}: its head says row {head['last_row']}, which the log does not have"
             return
@@ -82,9 +86,11 @@ class Tables:
             expected = {name: last[name] for name in ("ordinal", "ts")}
             expected |= {"next_seq": last["seq"] + last["count"], "position": last["end"]}
         expected["closed"] = int(any(row["flags"] & _CLOSES for row in covered))
+        cut = bool(covered) and covered[0]["ordinal"] > 1
         for level, step in _ANCHORS:
             anchors = [row["row_id"] for row in covered if row["ordinal"] % step == 0]
-            expected[f"anchor_{level}"] = anchors[-1] if anchors else 0
+            if anchors or not cut:
+                expected[f"anchor_{level}"] = anchors[-1] if anchors else 0
         for name, value in expected.items():
             if head[name] != value:
                 yield f"{who}: its head says {name} {head[name]}, its rows {value}"
@@ -112,7 +118,8 @@ class Tables:
         must = [row for row in rows if row["row_id"] <= self.through]
         if must and (stored is None or (stored["epoch"], stored["seq"]) < triples[len(must) - 1]):
             yield f"{who}: the table says {stored and tuple(stored)}, the log {triples[len(must) - 1]}"
-        if stored is not None and (stored["epoch"], stored["seq"]) not in triples:
+        released = stored is not None and rows[0]["ordinal"] > 1 and (stored["epoch"], stored["seq"]) < triples[0]
+        if stored is not None and not released and (stored["epoch"], stored["seq"]) not in triples:
             yield f"{who}: the table says {tuple(stored)}, which no row of the log does"
 
     def _by_producer(self) -> dict[tuple[int, str], list[sqlite3.Row]]:
@@ -124,9 +131,11 @@ class Tables:
         return found
 
 
-def _broken_chain(stream: int, chain: list[sqlite3.Row]) -> Iterator[str]:
+def _broken_chain(stream: int, chain: list[sqlite3.Row], released: int) -> Iterator[str]:
     """Rows of one stream: numbered from 1, each naming the one before it, entries and bytes without gap."""
     before: Any = {"row_id": 0, "ordinal": 0, "seq": 0, "count": 0, "end": 0, "ts": 0}
+    if chain and 0 < chain[0]["prev_row"] <= released:
+        chain, before = chain[1:], chain[0]
     for row in chain:
         expected = {"ordinal": before["ordinal"] + 1, "prev_row": before["row_id"],
                     "seq": before["seq"] + before["count"], "position": before["end"]}  # fmt: skip

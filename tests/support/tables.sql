@@ -36,6 +36,10 @@ SELECT s.name, s.first_epoch, t.epoch FROM streams AS s JOIN tombstones AS t ON 
 -- The row up to which heads are complete.
 SELECT value FROM node WHERE name = 'heads_through';
 
+-- name: released_through
+-- The row up to which the log is in published objects.
+SELECT value FROM node WHERE name = 'released_through';
+
 -- name: miscounted_stretches
 -- Stretches of the list of all streams whose count is not the number of streams between them and the next one.
 WITH listed AS (

@@ -1,0 +1,19 @@
+-- name: node_values
+-- What a node knows about itself.
+SELECT name, value FROM node;
+
+-- name: objects
+-- Every object, and whether it has left the catalogue.
+SELECT made, dead_us IS NOT NULL FROM objects;
+
+-- name: unpublished
+-- Names that the catalogue has not been told of.
+SELECT count(*) FROM unpublished;
+
+-- name: rows_above
+-- Log rows that no generation covers.
+SELECT count(*) FROM log WHERE row_id > ?;
+
+-- name: mirrored_objects
+-- The objects of a mirror.
+SELECT made FROM objects;

@@ -1,0 +1,42 @@
+"""A data folder with its bucket, over many lives of its node."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from streams_node.config import Settings
+from tests.crash.folder import CrashedFolder
+from tests.crash.load import Load
+from tests.crash.tiers.bucket import Bucket
+from tests.crash.tiers.points import TIERS
+
+_REST_S = 20.0  # after the load: publish, merge, collect, and look twice
+_LAST_S = 0.3
+
+
+class TieredFolder(CrashedFolder):
+    """As its parent; its end is that everything is published and nothing is left lying about."""
+
+    def __init__(
+        self, folder: Path, seed: str, *, settings: Mapping[str, object] | None = None, load: Load | None = None
+    ) -> None:
+        place = {"object_store": "folder", "object_store_folder": folder / "bucket"}
+        super().__init__(folder / "data", seed, {**TIERS, **place, **(settings or {})}, load)
+        self.bucket = Bucket(Settings(data=self.data, no_auth=True, **self.settings))  # type: ignore[arg-type]
+
+    async def rest(self) -> None:
+        """A life in which everything comes to rest, and one more that reads it all back."""
+        with self.start() as node:
+            await node.ready()
+            await self.judge(node)
+            running = asyncio.ensure_future(self.load.run(node.port))
+            await asyncio.wait({running}, timeout=_LAST_S)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await self.bucket.quiet(self.data / "streams.db", _REST_S)
+            await self.load.settle(node.port)
+            node.terminate()
+            assert await node.ended() == 0, node.log_tail()
+        with self.start() as node:
+            await node.ready()
+            await self.judge(node)
