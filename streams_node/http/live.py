@@ -35,7 +35,7 @@ async def long_poll(
         if fresh.id != state.id:
             raise Missing(f"stream `{state.name.stream}` was deleted")
         state = fresh
-    page = await timed_page(context, state, start, query)
+    page = await timed_page(context, state, start, query, framed=True)
     headers = page_headers(state, page)
     if not page.closed:
         headers.append((b"stream-cursor", cursor(context.now_s(), query.cursor, context.jitter()).encode()))

@@ -15,12 +15,16 @@ UP_TO_DATE = (b"stream-up-to-date", b"true")
 CLOSED = (b"stream-closed", b"true")
 
 
-async def timed_page(context: Context, state: StreamState, start: int, query: ReadQuery) -> Page:
+async def timed_page(
+    context: Context, state: StreamState, start: int, query: ReadQuery, *, framed: bool = False
+) -> Page:
     """A page within the time a request may take to its first byte."""
     settings = context.settings
     context.connections.admit_answer()
     bytes_max = min(query.bytes_max or settings.read_page_bytes, settings.read_page_bytes_max)
-    reading = read_page(context.database, state, start, bytes_max, raw=query.raw is True, cold=context.tiers.reader)
+    reading = read_page(
+        context.database, state, start, bytes_max, raw=query.raw is True, cold=context.tiers.reader, framed=framed
+    )
     if start >= state.tail.seq:
         return await reading
     try:
@@ -44,8 +48,8 @@ def page_headers(state: StreamState, page: Page) -> RawHeaders:
 
 
 def page_body(state: StreamState, page: Page, query: ReadQuery) -> bytes:
-    if state.is_json and query.raw is not True:
-        return b"[" + page.payload + b"]"
+    if state.is_json and query.raw is not True and not page.framed:
+        return b"[%b]" % page.payload
     return page.payload
 
 

@@ -48,7 +48,7 @@ async def _catch_up(
     now: bool,
 ) -> int:
     context.metrics.count_read("catchup")
-    page = await timed_page(context, state, start, query)
+    page = await timed_page(context, state, start, query, framed=True)
     headers = page_headers(state, page)
     if now:
         headers.append(NO_STORE)

@@ -15,7 +15,7 @@ from streams_node.observe.logs import get_logger
 from streams_node.placement.directories import Directories, keep_directories, unpacked
 from streams_node.placement.locate import DirectoriesMissing, Located, locate
 from streams_node.placement.made import ObjectFacts
-from streams_node.read.sealed import Files, Groups, Slice, first_group
+from streams_node.read.sealed import Files, Groups, Part, Slice, first_group
 from streams_node.wal.database import Database
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _PLACES_KEPT = 1024  # readers that are in the middle of a stream
 _DAMAGED_S = 5.0  # an object that is damaged in the store is not fetched again for every request
 _DAMAGED_MAX = 256
 _DIRECTORIES_AT_ONCE = 4
-_JOIN_BYTES = 1 << 18  # a smaller join takes the loop no longer than a hop to a thread
+_JOIN_BYTES = 1 << 17  # a smaller join takes the loop no longer than a hop to a thread
 
 
 class Found(NamedTuple):
-    """Entries up to seq `end`, in pieces; `length` counts the commas between them. `full`: no more is to be had now."""
+    """Entries up to seq `end`, in parts; `length` counts the commas between them. `full`: no more is to be had now."""
 
     end: int
-    pieces: list[bytes]
+    pieces: list[Part]
     length: int
     full: bool
 
@@ -85,13 +85,13 @@ class ColdReader:
                 break
             if taken is None:
                 return run.found(full=False) if run.pieces else None
-            if run.pieces and len(taken.payload) > left:
+            if run.pieces and taken.length > left:
                 break
             run.add(taken, comma=int(commas))
-            full = len(run.pieces) >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > deadline
+            full = run.objects >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > deadline
             if run.places and taken.end < run.places[0].end_seq:
                 if run.in_order:
-                    self._warm(run.places[0], taken.end, bytes_max)
+                    self._warm(run.places[0], taken.end, bytes_max, commas=commas)
                 break
         self._remember(stream, run.end, run.places)
         return run.found(full=True)
@@ -119,14 +119,14 @@ class ColdReader:
                 raise missing
             absent, run.places = place.facts.made, []
 
-    async def joined(self, pieces: list[bytes], *, commas: bool) -> bytes:
-        """One after the other, with commas between them if asked for; a large one in a thread."""
-        if len(pieces) == 1:
-            return pieces[0]
-        separator = b"," if commas else b""
-        if sum(map(len, pieces)) < _JOIN_BYTES:
-            return separator.join(pieces)
-        return await self._run(separator.join, pieces)
+    async def joined(self, parts: list[Part], *, commas: bool, framed: bool = False) -> bytes:
+        """One copy of all parts, with commas between them and brackets around them if asked for; off the loop if large.
+
+        A join of this size lets go of the interpreter's lock while it copies.
+        """
+        if sum(map(len, parts)) < _JOIN_BYTES:
+            return _join(parts, commas=commas, framed=framed)
+        return await self._run(_join, parts, commas=commas, framed=framed)
 
     async def close(self) -> None:
         tasks = [*self._learning.values(), *self._warming]
@@ -252,15 +252,13 @@ class ColdReader:
         self, path: Path | None, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool
     ) -> Slice | None:
         """In a thread: decode what the page shows. None: the file is not open, and no path was given."""
-        from streams_node.segments.reader import read_page  # noqa: PLC0415 - loads pyarrow, when it is first needed
-
         file = self._file(path, place.facts, fresh=fresh)
         if file is None:
             return None
         row = place.row_index + start - place.first_seq
         end_row = place.row_index + min(end, place.end_seq) - place.first_seq
         try:
-            page = read_page(self.groups.of(file), file.footer, row, end_row, bytes_max, is_json=commas)
+            taken = self.groups.take(file, row, end_row, bytes_max, commas=commas)
         except ObjectDamaged as damage:
             self.files.discard(file)
             raise _CopyDamaged(damage) from damage
@@ -268,7 +266,7 @@ class ColdReader:
             self.files.discard(file)
             raise
         self.files.give(file)
-        return Slice(start + page.end - row, page.payload)
+        return taken._replace(end=start + taken.end - row)
 
     def _file(self, path: Path | None, facts: ObjectFacts, *, fresh: bool) -> "SealedFile | None":
         file = None if fresh else self.files.take(facts.made)
@@ -279,19 +277,20 @@ class ColdReader:
         except ObjectDamaged as damage:
             raise _CopyDamaged(damage) from damage
 
-    def _warm(self, place: Located, seq: int, bytes_max: int) -> None:
+    def _warm(self, place: Located, seq: int, bytes_max: int, *, commas: bool) -> None:
         """Decode what the next page of a reader in order will show, while it is busy with this one."""
         if self._busy < self._threads:
             row = place.row_index + seq - place.first_seq
             end_row = place.row_index + place.end_seq - place.first_seq
-            size_max = min(bytes_max, self.groups.bytes_max // 4)
+            size_max = min(bytes_max, self.groups.bytes_max // 3)
             task = asyncio.get_running_loop().create_task(
-                self._run(self._decode, place.facts, row, end_row, size_max), name=f"warm-{place.facts.made}"
+                self._run(self._decode, place.facts, row, end_row, size_max, commas=commas),
+                name=f"warm-{place.facts.made}",
             )
             self._warming.add(task)
             task.add_done_callback(self._warmed)
 
-    def _decode(self, facts: ObjectFacts, row: int, end_row: int, size_max: int) -> None:
+    def _decode(self, facts: ObjectFacts, row: int, end_row: int, size_max: int, *, commas: bool) -> None:
         """In a thread: the row groups from a row on. What is wrong is found again by whoever needs them."""
         file = self.files.take(facts.made)
         if file is None:
@@ -299,7 +298,7 @@ class ColdReader:
         number, size = first_group(file.footer, row), 0
         try:
             while size < size_max and number < file.groups and file.footer.starts[number] < end_row:
-                size += self.groups.get(file, number).size
+                size += self.groups.get(file, number, commas=commas).size
                 number += 1
         except BaseException:
             self.files.discard(file)
@@ -346,6 +345,15 @@ class ColdReader:
             self._busy -= 1
 
 
+def _join(parts: list[Part], *, commas: bool, framed: bool) -> bytes:
+    if not framed:
+        return bytes(parts[0]) if len(parts) == 1 else (b"," if commas else b"").join(parts)
+    between: list[Part] = [b","] * (2 * len(parts) + 1)
+    between[0], between[-1] = b"[", b"]"
+    between[1::2] = parts
+    return b"".join(between)
+
+
 class _Attempt(Protocol[T_co]):
     async def __call__(self, *, fresh: bool) -> T_co: ...
 
@@ -358,12 +366,14 @@ class _Run:
         self.end = start
         self.in_order = places is not None or start == 0
         self.places = places or []  # the objects from here on, as far as they have been looked up
-        self.pieces: list[bytes] = []
+        self.pieces: list[Part] = []
+        self.objects = 0
         self.length = 0
 
     def add(self, taken: Slice, *, comma: int) -> None:
-        self.length += len(taken.payload) + (comma if self.pieces else 0)
-        self.pieces.append(taken.payload)
+        self.length += taken.length + (comma if self.pieces else 0)
+        self.pieces += taken.parts
+        self.objects += 1
         self.end = taken.end
         if self.places[0].end_seq <= taken.end:
             self.places = self.places[1:]

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import sql
 from streams_node.errors import Gone, InvariantBroken, Missing, StreamsError, Unavailable
 from streams_node.ingest.state import StreamState
-from streams_node.read.cold import PIECES_MAX, ColdReader, Found
+from streams_node.read.cold import ColdReader, Found
+from streams_node.read.sealed import Part
 from streams_node.wal.database import Database
 from streams_node.wal.tails import LogEnd, LogMoved, NotInLog
 
@@ -22,6 +23,7 @@ class Page(NamedTuple):
     payload: bytes
     tail: int  # the end of the stream as of this read
     closed: bool  # the page reaches it, and the stream is closed there
+    framed: bool = False  # the payload is the whole array, as that was asked for: one copy less on the loop
 
     @property
     def up_to_date(self) -> bool:
@@ -36,8 +38,12 @@ async def read_page(
     *,
     raw: bool = False,
     cold: ColdReader | None = None,
+    framed: bool = False,
 ) -> Page:
-    """Whole entries from `start` on: as many as fit, and at least one if there is any. Sealed ones come from `cold`."""
+    """Whole entries from `start` on: as many as fit, and at least one if there is any. Sealed ones come from `cold`.
+
+    `framed` allows, and does not force, a page of JSON that has its brackets.
+    """
     tail, closed = state.tail, state.tail_closed  # one moment
     if start >= tail.seq:
         return Page(start, start, b"", start, closed=closed)
@@ -53,10 +59,13 @@ async def read_page(
         if state.gone:
             raise _deleted(state) from None
         raise
-    payload = view.pieces[0]
-    if cold is not None and len(view.pieces) > 1:
-        payload = await cold.joined(view.pieces, commas=view.commas)
-    return Page(start, view.end, payload, tail.seq, closed=closed and view.end == tail.seq)
+    closed = closed and view.end == tail.seq
+    first = view.pieces[0]
+    if cold is None or (len(view.pieces) == 1 and isinstance(first, bytes)):
+        return Page(start, view.end, bytes(first), tail.seq, closed=closed)
+    framed = framed and view.commas
+    payload = await cold.joined(view.pieces, commas=view.commas, framed=framed)
+    return Page(start, view.end, payload, tail.seq, closed, framed)
 
 
 class _View:
@@ -72,12 +81,12 @@ class _View:
         self._raw = raw
         self.commas = state.is_json and not raw
         self.end = 0
-        self.pieces: list[bytes] = []
+        self.pieces: list[Part] = []
 
     async def gather(self, start: int, bytes_max: int) -> None:
         """What objects have, then what the log has. Where something cannot be had, a page that is not empty ends."""
         self.end, left = start, bytes_max
-        while self.end < self._tail.seq and left > 0 and len(self.pieces) < PIECES_MAX:
+        while self.end < self._tail.seq and left > 0:
             try:
                 found = await self._next(left)
             except StreamsError:

@@ -7,27 +7,69 @@ that is known already. Row groups are whole values, and shared.
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streams_node.errors import ObjectDamaged
 from streams_node.placement.made import ObjectFacts
 
 if TYPE_CHECKING:  # they load pyarrow, which a node without sealed entries never does
     from streams_node.segments.format import Footer
-    from streams_node.segments.reader import Group, SealedFile
+    from streams_node.segments.reader import SealedFile
 
 _FILES_MAX = 32  # idle ones; each has the footer in memory, and room on the disk even after its copy was evicted
 _FOOTERS_BYTES_MAX = 16 << 20
 _FILE_BYTES = 16 << 10  # what an open file costs beside its footer
+_DECODED_BYTES = 1 << 10  # and a row group beside its bytes
+_Key = tuple[str, int, bool]
+
+
+Part = bytes | memoryview  # entries as a page shows them; without a copy, as long as they are looked at
 
 
 class Slice(NamedTuple):
-    """Entries up to seq `end`, as a page shows them."""
+    """Entries up to row `end`, in parts; `length` counts the commas between them."""
 
     end: int
-    payload: bytes
+    parts: list[Part]
+    length: int
+
+
+class Decoded:
+    """The payloads of one row group, one behind the other, with a comma between each two if asked for."""
+
+    __slots__ = ("_comma", "_data", "_offsets", "end", "start")
+
+    def __init__(self, start: int, payloads: Any, *, commas: bool) -> None:
+        from streams_node.segments.format import payload_offsets  # noqa: PLC0415 - loads pyarrow
+
+        self.start = start
+        self.end = start + len(payloads)
+        self._comma = int(commas)
+        self._offsets = payload_offsets(payloads)
+        self._data = memoryview(_joined(payloads) if commas else payloads.buffers()[2] or b"").cast("B")
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes in memory."""
+        return len(self._data) + self._offsets.nbytes + _DECODED_BYTES
+
+    def take(self, row: int, end: int, bytes_max: int, *, forced: bool) -> tuple[int, Part]:
+        """Entries from `row` on, before `end`: as many as fit; at least one if forced."""
+        end = min(end, self.end)
+        first = self._position(row)
+        limit = first + bytes_max + self._comma  # the comma after the last one is not shown
+        stop = bisect_right(range(row + 1, end + 1), limit, key=self._position) + row
+        if stop == row and forced:
+            stop = row + 1
+        if self._comma:
+            return stop, self._data[first : max(first, self._position(stop) - 1)]
+        return stop, self._data[first : self._position(stop)]
+
+    def _position(self, row: int) -> int:
+        """Where an entry begins in the data."""
+        at = row - self.start
+        return self._offsets[at] - self._offsets[0] + at * self._comma
 
 
 class Files:
@@ -125,25 +167,33 @@ class Groups:
     """Decoded row groups, so that the following page is a slice; the longest unused leave first."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._known: OrderedDict[tuple[str, int], Group] = OrderedDict()
-        self._making: dict[tuple[str, int], threading.Lock] = {}
+        self.bytes_max = bytes_max
+        self._known: OrderedDict[_Key, Decoded] = OrderedDict()
+        self._making: dict[_Key, threading.Lock] = {}
         self._lock = threading.Lock()
         self.bytes = 0
         self.hits = 0
         self.decoded = 0
 
-    @property
-    def bytes_max(self) -> int:
-        return self._bytes_max
+    def take(self, file: "SealedFile", row: int, end: int, bytes_max: int, *, commas: bool) -> Slice:
+        """Whole entries from `row` on, before `end`: as many as fit, and at least one."""
+        parts: list[Part] = []
+        number, length = first_group(file.footer, row), 0
+        while row < end:
+            group = self.get(file, number, commas=commas)
+            between = int(commas and bool(parts))
+            stop, part = group.take(row, end, bytes_max - length - between, forced=not parts)
+            if stop == row:
+                break
+            parts.append(part)
+            row, number, length = stop, number + 1, length + between + len(part)
+            if stop < group.end or length >= bytes_max:
+                break
+        return Slice(row, parts, length)
 
-    def of(self, file: "SealedFile") -> "Callable[[int], Group]":
-        """The groups of a file by number."""
-        return lambda number: self.get(file, number)
-
-    def get(self, file: "SealedFile", number: int) -> "Group":
+    def get(self, file: "SealedFile", number: int, *, commas: bool) -> Decoded:
         """From memory, or decoded: once, however many threads ask."""
-        key = file.made, number
+        key = file.made, number, commas
         with self._lock:
             known = self._find(key)
             if known is not None:
@@ -154,16 +204,13 @@ class Groups:
                 known = self._find(key)
             if known is None:
                 try:
-                    known = file.group(number)
+                    payloads = file.columns(number, ("payload",))["payload"]
+                    known = Decoded(file.footer.starts[number], payloads, commas=commas)
                     self._put(key, known)
                 finally:
                     with self._lock:
                         self._making.pop(key, None)
         return known
-
-    def has(self, made: str, number: int) -> bool:
-        with self._lock:
-            return (made, number) in self._known
 
     def drop(self, made: str) -> None:
         """Forget an object."""
@@ -171,22 +218,30 @@ class Groups:
             for key in [key for key in self._known if key[0] == made]:
                 self.bytes -= self._known.pop(key).size
 
-    def _find(self, key: tuple[str, int]) -> "Group | None":
+    def _find(self, key: _Key) -> Decoded | None:
         known = self._known.get(key)
         if known is not None:
             self.hits += 1
             self._known.move_to_end(key)
         return known
 
-    def _put(self, key: tuple[str, int], group: "Group") -> None:
+    def _put(self, key: _Key, group: Decoded) -> None:
         with self._lock:
             self.decoded += 1
             before = self._known.pop(key, None)
             self.bytes += group.size - (before.size if before else 0)
             self._known[key] = group
-            while self.bytes > self._bytes_max and len(self._known) > 1:
+            while self.bytes > self.bytes_max and len(self._known) > 1:
                 _, gone = self._known.popitem(last=False)
                 self.bytes -= gone.size
+
+
+def _joined(payloads: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - when it is first needed
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    ends = pa.array([0, len(payloads)], pa.int32())
+    return pc.binary_join(pa.ListArray.from_arrays(ends, payloads), b",")[0].as_buffer()
 
 
 def first_group(footer: "Footer", row: int) -> int:
