@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from streams_node.cache import Cache, Limits
+from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
@@ -55,6 +56,7 @@ class Tiering:
         self.reader: ColdReader | None = None
         self.segmenter: Segmenter | None = None
         self.uploader: Uploader | None = None
+        self.compactor: Compactor | None = None
         self._store: RetryingStore | None = None
         self._workers: list[Worker] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -126,6 +128,7 @@ class Tiering:
         assert self.uploader is not None  # noqa: S101 - `open` came first
         self._begin("upload", self.uploader.run())
         self._begin("seal", self._seal(self.uploader))
+        self._begin("compact", self._compact(self.uploader))
         self._begin("watch-backlog", self._watch())
         self._begin("keep-accounts", self._keep_accounts())
 
@@ -168,6 +171,22 @@ class Tiering:
             sealed_row=uploader.published_through,
         )
         await self.segmenter.run()
+
+    async def _compact(self, uploader: Uploader) -> None:
+        assert self.cache is not None  # noqa: S101 - stages run only after `open`
+        await uploader.opened.wait()
+        worker = Worker("compact", idle_s=_IDLE_S)
+        self._workers.append(worker)
+        self.compactor = Compactor(
+            database=self._database,
+            folder=self._folder.room("making"),
+            worker=worker,
+            settings=self._settings,
+            cache=self.cache,
+            put=self.outbox.put_rewrite,
+            now_us=self._ledger.now_us,
+        )
+        await self.compactor.run()
 
     # --- what the stages tell ---
 

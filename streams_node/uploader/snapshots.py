@@ -1,13 +1,14 @@
 """Makes a snapshot of the catalogue every so many generations, beside the publishing: a start reads few objects."""
 
 import asyncio
+import contextlib
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import sql
 from streams_node.errors import WorkerFailed
-from streams_node.manifest import PART_BYTES, Chain, feed, parts_of, put_snapshot
+from streams_node.manifest import PART_BYTES, Chain, feed, keep, parts_of, put_snapshot
 from streams_node.observe.logs import get_logger
 from streams_node.uploader.place import Threads
 from streams_node.uploader.publisher import Standing
@@ -37,8 +38,10 @@ class Snapshots:
         self.newest: int | None = None
         self.failures = 0
 
-    async def after(self, chain: Chain, standing: Standing) -> None:
-        """A generation has been published."""
+    async def after(self, chain: Chain, standing: Standing, data: bytes) -> None:
+        """A generation has been published; its bytes need not be fetched for the mirror again."""
+        with contextlib.suppress(OSError):
+            await self._threads.run(keep, self._folder, standing.generation, data)
         if standing.generation % _POINT_EVERY == 0:
             await self._threads.run(chain.point, standing.generation)
         if self.newest is None:

@@ -145,7 +145,7 @@ class Uploader:
         self._hooks.on_published(composed)
         self._release(composed.header.through_row)
         await self._tell()
-        await self._snapshots.after(self._publisher.chain, self._publisher.standing)
+        await self._snapshots.after(self._publisher.chain, self._publisher.standing, composed.data)
 
     async def _persist(self, work: Callable[[], Awaitable[Publisher | None]]) -> Publisher:
         """Try until it works; the waits grow. Only being fenced ends it."""
