@@ -26,7 +26,7 @@ from streams_node.segments.format import (
     payload_offsets,
 )
 
-_ZSTD_LEVEL = 1  # level 3 takes a third more time, and its files are as large (ops/bench/flush.py)
+_ZSTD_LEVEL = 1  # of JSON log events, level 3 makes files as large in a fifth more time
 _STATISTICS = ["stream", "seq", "append_ts", "key"]
 _DICTIONARY = ["stream", "schema_version", "key"]
 _ENCODINGS = {"seq": "DELTA_BINARY_PACKED", "append_ts": "DELTA_BINARY_PACKED"}  # both count up within a stream
