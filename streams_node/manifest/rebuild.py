@@ -18,7 +18,7 @@ from streams_node.manifest.feed import MIRROR, clear
 from streams_node.manifest.mirror import put_in_place
 from streams_node.manifest.records import Index, NewerFormat
 from streams_node.manifest.snapshots import fetch_index, fetch_part, snapshots
-from streams_node.manifest.tables import MirrorBroken, apply, at, load_snapshot, open_mirror
+from streams_node.manifest.tables import apply, at, load_snapshot, open_mirror
 
 _SHOWN = 20  # damages that one message names
 
@@ -89,7 +89,7 @@ def extend(chain: Chain, path: Path, through: int) -> None:
     """Move a whole mirror on to a newer generation."""
     with contextlib.closing(open_mirror(path)) as db:
         for generation in range(at(db).generation + 1, through + 1):
-            apply(db, chain.fetch(generation))
+            apply(db, chain.fetch(generation), number=generation)
 
 
 def _candidates(chain: Chain, through: int) -> list[int]:
@@ -123,13 +123,9 @@ def _parts(chain: Chain, index: Index) -> Iterator[bytes | CatalogueError]:
 
 def _apply(chain: Chain, db: sqlite3.Connection, generation: int, damage: Damage) -> None:
     try:
-        data = chain.fetch(generation)
-        try:
-            # After one that was left out, the next one cannot follow; that one has been named already.
-            apply(db, data, damage=damage, chained=at(db).generation == generation - 1)
-        except MirrorBroken as problem:
-            damage.append(problem.message)
-            apply(db, data, damage=damage, chained=False)
+        # After one that was left out, the next one cannot follow; that one has been named already.
+        chained = at(db).generation == generation - 1
+        apply(db, chain.fetch(generation), number=generation, damage=damage, chained=chained)
     except NewerFormat:
         raise
     except CatalogueError as problem:

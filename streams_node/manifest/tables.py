@@ -98,19 +98,19 @@ def apply(
     db: sqlite3.Connection,
     data: bytes | Path,
     *,
-    expected: str | None = None,
+    number: int | None = None,
     damage: Damage | None = None,
     chained: bool = True,
 ) -> At:
     """Apply one generation in one transaction; one that it stands for already changes nothing.
 
-    `expected` is the checksum of the generation, for who knows it. `chained=False` skips over lost generations.
+    `number` is which one it has to be, for who knows that. `chained=False` skips over lost generations.
     """
     checksum = sum_of(data)
-    if expected is not None and checksum != expected:
-        raise MirrorBroken(f"a generation has the checksum {checksum}, {expected} was expected")
-    name = f"generation {parse(data)[0].generation}"
+    name = f"generation {parse(data)[0].generation if number is None else number}"
     header, records = parse(data, name, damage)
+    if number is not None and header.generation != number:
+        raise MirrorBroken(f"{name} is damaged: it says that it is generation {header.generation}")
     now = at(db)
     if header.generation <= now.generation:
         if header.generation == now.generation and checksum != now.sum:

@@ -24,6 +24,7 @@ from streams_node.objects import Checksum
 from streams_node.placement.made import ObjectFacts
 
 _READERS = 4
+_STREAMS_SHOWN = 200  # one lost pack may be of a hundred thousand
 _SQL = mirror_statements()
 Covered = list[tuple[int, int, int]]
 
@@ -200,6 +201,9 @@ def _coverage(db: sqlite3.Connection) -> Iterator[Finding]:
     bad = set()
     for stream, name, kind, first, end in db.execute(_SQL.covered_badly):
         bad.add(stream)
-        yield Finding("stream", f"{name} ({stream})", 0, f"{kind}: entries {first} to {end - 1}")
+        if len(bad) <= _STREAMS_SHOWN:
+            yield Finding("stream", f"{name} ({stream})", 0, f"{kind}: entries {first} to {end - 1}")
+    if len(bad) > _STREAMS_SHOWN:
+        yield Finding("stream", f"{len(bad) - _STREAMS_SHOWN} more", 0, "as those above")
     streams: int = db.execute(_SQL.mirror_counts).fetchone()[1]
     yield Finding("stream", f"{streams} living", streams - len(bad), "")
