@@ -2,8 +2,10 @@
 
 import asyncio
 import hmac
+import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from streams_node.errors import Missing, RequestTimedOut, StreamsError, Unauthorized
 from streams_node.http import read, write
@@ -28,6 +30,7 @@ _HANDLERS: dict[str, Handler] = {
     "HEAD": read.head,
     "DELETE": write.delete,
 }
+_PLAIN = re.compile(rb"/[0-9A-Za-z._~/-]+")  # no query, nothing encoded
 _TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
 _COLD = frozenset(
     name.encode() for name in ("v1", "__ursula", *RESERVED_BUCKETS)
@@ -71,8 +74,11 @@ class Edge:
         self._context.metrics.count_response(kind, status)
 
     def known(self, raw_path: bytes) -> bool:
-        """Whether an append to this path may run without a task: it goes to a stream whose path is known."""
+        """Whether an append to this address may run without a task: it is a path, as it stands, and a stream's."""
         target = self._targets.get(raw_path)
+        if target is None and _PLAIN.fullmatch(raw_path):
+            with suppress(StreamsError):  # it is raised again where it can be answered
+                target = self._target(raw_path)
         return target is not None and target.sub is None
 
     def append_now(self, cycle: Cycle) -> bool:

@@ -152,6 +152,22 @@ def test_a_path_that_was_forgotten_meanwhile_is_found_again(tmp_path: Path) -> N
     run(tmp_path, scenario)
 
 
+def test_a_stream_that_nobody_asked_for_yet_needs_no_task_either(tmp_path: Path) -> None:
+    async def scenario(node: InProcess, client: Client) -> None:
+        node.edge._targets.clear()
+        states = node.context.ledger.states
+        node.context.ledger.committer.flush_heads()
+        await node.context.ledger.committer.settled()
+        for state in list(states):
+            states.drop(state)
+        client.send(b"1")
+        assert not client.protocol.tasks
+        assert (await client.answer())[0] == 204
+        assert (await node.request("GET", PATH)).body == b"01"
+
+    run(tmp_path, scenario)
+
+
 def test_an_append_whose_commit_failed_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(node: InProcess, client: Client) -> None:
 

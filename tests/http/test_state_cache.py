@@ -8,6 +8,7 @@ import pytest
 from streams_node.protocol.offsets import encode
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess
+from streams_node.wal.lookup import Found, Name
 from tests.http.wire import ask
 
 WithNode = Callable[..., None]
@@ -41,6 +42,31 @@ def test_appends_that_wait_for_one_load_share_one_state(with_node: WithNode) -> 
         assert sorted((await ask(node, "GET", "/v1/stream/a")).body) == sorted(b"0,1,2,3,4,5,6,7,")
 
     with_node(test, state_cache_bytes_max=1 << 20, heads_flush_rows=10**6)
+
+
+def test_names_that_come_during_a_load_share_the_next_one(with_node: WithNode) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        states = node.context.ledger.states
+        load, sizes, gate = states._load, [], asyncio.Event()
+
+        async def counted(names: list[Name]) -> list[Found]:
+            sizes.append(len(names))
+            await gate.wait()
+            return await load(names)
+
+        states._load = counted
+        async with asyncio.TaskGroup() as gets:
+            for at in range(8):
+                gets.create_task(states.get(Name("_default", f"nobody-{at % 5}")))
+                if at == 0:
+                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)
+                    assert sizes == [1]
+            await asyncio.sleep(0)
+            gate.set()
+        assert sizes == [1, 4]
+
+    with_node(test)
 
 
 @pytest.mark.parametrize("live", ["sse", "long-poll"])
