@@ -43,7 +43,7 @@ WITH page AS (
      WHERE b.name > :bucket AND b.streams > 0 AND s.soft_deleted = 0 AND (s.dies_us IS NULL OR s.dies_us > :now)
      ORDER BY 1, 2 LIMIT :limit OFFSET :skip
 )
-SELECT page.*, h.next_seq FROM page CROSS JOIN heads AS h ON h.stream = page.id;
+SELECT page.*, h.next_seq, h.last_row FROM page CROSS JOIN heads AS h ON h.stream = page.id;
 
 -- name: list_stretches
 -- The list of all streams in stretches, in its order.

@@ -54,6 +54,18 @@ WITH RECURSIVE hop (row_id, prev_row, jump_row, position, ordinal, seq) AS (
 )
 SELECT row_id, seq, position, ordinal FROM hop ORDER BY ordinal LIMIT 1;
 
+-- name: first_above
+-- Walks back from a row to the stream's oldest row above another one; NULL when the row is not there any more.
+WITH RECURSIVE hop (row_id, seq, prev_row, jump_row) AS (
+    SELECT row_id, seq, prev_row, jump_row FROM log WHERE row_id = :row
+    UNION ALL
+    SELECT l.row_id, l.seq, l.prev_row, l.jump_row
+      FROM hop JOIN log AS l
+        ON l.row_id = CASE WHEN hop.jump_row > :through THEN hop.jump_row ELSE hop.prev_row END
+     WHERE hop.prev_row > :through
+)
+SELECT min(seq) FROM hop;
+
 -- name: scan_rows
 -- Rows of one stream in a stretch of the log, oldest first: for streams that fill most of it.
 SELECT row_id, seq, count, flags, ts, lens, keys, payload

@@ -431,8 +431,9 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "expires_at": "When it ends if nothing restarts its window; null when it does not.",
         "epoch": "The epoch of its next entry.",
         "next_offset": "How many entries it has had, as a text. This is a number, and no offset to read from.",
-        "sealed_through": "`-1`: this version seals nothing.",
-        "uploaded_through": "`-1`: this version uploads nothing.",
+        "sealed_through": "The number of its newest entry that is in a sealed object; `-1` when none is.",
+        "uploaded_through": "The number of its newest entry that is in the object store; `-1` when none is. "
+        "What is sealed counts once it is uploaded, so the two are the same here.",
         "profile": "`generic`.",
     },
     "FlushView": {

@@ -1,6 +1,6 @@
 """The routes that are not hot: buckets, listings, health, metrics. Ordinary Litestar handlers."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response, delete, get, post, put
@@ -126,7 +126,7 @@ async def streams(request: Req) -> list[StreamView]:
     limit = number(asked, "limit", _STREAMS_PAGE, least=0, most=_STREAMS_PAGE_MAX)
     offset = number(asked, "offset", 0, least=0, most=_SKIP_MAX)
     entries = await context.database.list_streams(limit, offset, context.ledger.now_us())
-    return [_stream_view(context, entry) for entry in entries]
+    return await _stream_views(context, entries)
 
 
 @post("/__ursula/flush-cold/{bucket:str}/{stream:str}")
@@ -195,19 +195,44 @@ def _bucket_stream(context: Context, bucket: str, entry: BucketEntry) -> BucketS
     return BucketStream(entry.name, status, entry.content_type, tail, entry.created_us // 1000, ts // 1000)
 
 
-def _stream_view(context: Context, entry: StreamEntry) -> StreamView:
-    name = entry.name if entry.bucket == DEFAULT_BUCKET else f"{entry.bucket}/{entry.name}"
+class _End(NamedTuple):
+    """The end of a stream in the log: its newest row, and the sequence after it."""
+
+    row: int
+    seq: int
+
+
+async def _stream_views(context: Context, entries: list[StreamEntry]) -> list[StreamView]:
+    through = context.tiers.published_through
+    ends = [_end_of(context, entry) for entry in entries]
+    late = [end.row for end in ends if end.row > through]
+    first_open = iter(await context.database.sealed_ends(late, through) if late else ())
+    return [
+        _stream_view(entry, end, end.seq if end.row <= through else next(first_open))
+        for entry, end in zip(entries, ends, strict=True)
+    ]
+
+
+def _end_of(context: Context, entry: StreamEntry) -> _End:
+    """What memory knows, or the stored head: it is written behind its log."""
     state = context.ledger.states.peek(Name(entry.bucket, entry.name))
-    tail = state.tail.seq if state is not None and state.id == entry.stream else entry.next_seq
+    if state is not None and state.id == entry.stream:
+        return _End(state.tail.row, state.tail.seq)
+    return _End(entry.last_row, entry.next_seq)
+
+
+def _stream_view(entry: StreamEntry, end: _End, published: int | None) -> StreamView:
+    name = entry.name if entry.bucket == DEFAULT_BUCKET else f"{entry.bucket}/{entry.name}"
     ends = entry.expires_us if entry.expires_us is not None else entry.dies_us
+    through = str((0 if published is None else published) - 1)
     return StreamView(
         name,
         rfc3339(entry.created_us),
         None if ends is None else rfc3339(ends),
         entry.epoch,
-        str(tail),
-        "-1",
-        "-1",
+        str(end.seq),
+        through,
+        through,
         entry.profile,
     )
 

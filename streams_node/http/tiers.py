@@ -14,6 +14,10 @@ class Tiers(Protocol):
     def generation(self) -> int:
         """The newest generation of the catalogue."""
 
+    @property
+    def published_through(self) -> int:
+        """Log rows up to this one are in the bucket."""
+
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
 
@@ -31,6 +35,7 @@ class NoTiers:
     """A node whose stages have not been started: whatever is flushed is not in the bucket yet."""
 
     generation = 0
+    published_through = 0
     reader: ColdReader | None = None
 
     async def flush(self, row: int) -> None:

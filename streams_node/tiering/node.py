@@ -67,6 +67,10 @@ class Tiering:
     def generation(self) -> int:
         return 0 if self.uploader is None else self.uploader.generation
 
+    @property
+    def published_through(self) -> int:
+        return 0 if self.uploader is None else self.uploader.published_through
+
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
         if self.uploader is None:

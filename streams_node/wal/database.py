@@ -138,6 +138,9 @@ class Database:
     async def list_streams(self, limit: int, offset: int, now_us: int) -> list[listing.StreamEntry]:
         return await self.readers.run(listing.list_streams, limit, offset, now_us)
 
+    async def sealed_ends(self, rows: list[int], through: int) -> list[int | None]:
+        return await self.readers.run(listing.sealed_ends, rows, through)
+
     async def tend_stretches(self) -> bool:
         """Do a slice of what keeps pages by offset quick; whether there was anything to do."""
         if not await self.readers.run(stretches.uneven):

@@ -8,6 +8,7 @@ from streams_node.wal.batch import rollback
 from streams_node.wal.lookup import Name
 from streams_node.wal.stretches import find_place
 
+_LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
 _LAST_CHAR = 0x10FFFF
@@ -42,6 +43,7 @@ class StreamEntry(NamedTuple):
     epoch: int
     profile: str
     next_seq: int
+    last_row: int
 
 
 def list_bucket(
@@ -81,6 +83,11 @@ def list_streams(db: sqlite3.Connection, limit: int, offset: int, now_us: int) -
         return [StreamEntry._make((row[0], row[2], row[1], *row[3:])) for row in rows]
     finally:
         rollback(db)
+
+
+def sealed_ends(db: sqlite3.Connection, rows: list[int], through: int) -> list[int | None]:
+    """For newest rows of streams: the sequence that begins in their first row above another one; None if unknown."""
+    return [db.execute(_LOG.first_above, {"row": row, "through": through}).fetchone()[0] for row in rows]
 
 
 def ended_streams(db: sqlite3.Connection, now_us: int, limit: int) -> list[Name]:
