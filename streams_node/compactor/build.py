@@ -230,6 +230,7 @@ class _Outputs:
         self.cuts: Sequence[int] = ()
         self._order = order
         self._folder = Path(order.folder)
+        self._folder.mkdir(exist_ok=True)
         self._open: dict[int, tuple[ObjectWriter, int]] = {}  # by age: a pack and the stream at which it ends
         self._done: list[Written] = []
         self._finished = False

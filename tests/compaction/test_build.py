@@ -21,9 +21,8 @@ from streams_node.errors import ObjectDamaged
 from streams_node.placement.made import ObjectFacts
 from streams_node.segments import writer
 from streams_node.segments.directory import Directory
-from streams_node.segments.reader import SealedFile
-from streams_node.segments.writer import Written
 from streams_node.wal.migrate import migrate
+from tests.compaction.objects import entries_in, facts_of
 from tests.segments.entries import Entry, entries_of, sealed
 
 _STREAMS = sql.queries("streams")
@@ -76,22 +75,6 @@ class Bench:
             }
         )
         return [checked(output) for output in answer["outputs"]]
-
-
-def facts_of(written: Written, row: int) -> ObjectFacts:
-    names = set(ObjectFacts.__struct_fields__) & set(Written._fields)
-    known = {name: getattr(written, name) for name in names}
-    return ObjectFacts(**known, bytes=written.size, first_row=row, last_row=row)
-
-
-def entries_in(file: Path, made: str) -> list[Entry]:
-    with SealedFile(file, made) as opened:
-        rows = [row for batch in opened.batches() for row in zip(*map(values, batch.columns), strict=True)]
-    return [Entry(row[0], row[1], row[6], row[2], row[3], row[4], row[5]) for row in rows]
-
-
-def values(column: Any) -> list[Any]:
-    return column.cast("int64").to_pylist() if str(column.type).startswith("timestamp") else column.to_pylist()  # type: ignore[no-any-return]
 
 
 def checked(output: dict[str, Any]) -> tuple[ObjectFacts, list[Entry]]:
