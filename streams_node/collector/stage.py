@@ -98,7 +98,7 @@ class Collector:
                 wait_s = min(2 * wait_s, _BACKOFF_S_MAX)
             else:
                 self.counts.problem, wait_s = None, _BACKOFF_S
-                await self._sleep(_LOOK_S)
+                await self._sleep(min(_LOOK_S, self._settings.orphan_scan_ms / 1000))
 
     async def step(self) -> None:
         """Whatever is due."""
