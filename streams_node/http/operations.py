@@ -210,13 +210,15 @@ CODES: Mapping[str, Code] = {
     "payload_too_large": Code("The body has more bytes or messages than the node takes."),
     "request_header_fields_too_large": Code("The head of the request is larger than `header_bytes_max`."),
     "overloaded": Code(
-        "A queue is full, or the stream has all the producers it can have. Nothing was stored; try again.",
+        "A queue is full, more is on its way to the object store than `backlog_bytes_max`, or the stream has all the "
+        "producers it can have. Nothing was stored; try again.",
         "Retry-After",
     ),
     "not_implemented": Code("A part of the protocol that this version does not have yet. Nothing was changed."),
     "internal": Code("A fault of the node. The request id leads to the line in its log."),
     "unavailable": Code(
-        "The node stops, its disk is nearly full, a commit failed a moment ago, or all places for live readers or "
+        "The node stops, its disk is nearly full, a commit failed a moment ago, the object store has been behind for "
+        "longer than `upload_lag_ms_max` or belongs to another node by now, or all places for live readers or "
         "connections are taken. Nothing was stored; try again.",
         "Retry-After",
     ),
@@ -225,7 +227,25 @@ CODES: Mapping[str, Code] = {
         "it is repeated; an idempotent producer just repeats it.",
         "Retry-After",
     ),
+    "object_store_unavailable": Code(
+        "The entries are only in the object store, and it does not answer. Ask again; other reads go on.", "Retry-After"
+    ),
+    "object_store_refused": Code(
+        "The entries are only in the object store, and it refuses the node. An operator has to act; the message and "
+        "the node's log say on what.",
+        "Retry-After",
+    ),
+    "object_missing": Code(
+        "An object that the catalogue names is not in the object store; `key` says which. The manual's "
+        "page on recovery says what to do. Other streams are not touched."
+    ),
+    "object_corrupt": Code("The object store sends other bytes than were stored; `key` says of which object."),
+    "object_damaged": Code(
+        "A sealed object is not what it was when it was stored; `object` says which. The manual's "
+        "page on recovery says what to do. Other streams are not touched."
+    ),
 }  # fmt: skip
+_SEALED_CODES = "object_store_unavailable object_store_refused object_missing object_corrupt object_damaged"
 
 _WRITE_INPUTS = "Stream-Closed Stream-Seq Stream-Timestamp Stream-Key Producer-Id Producer-Epoch Producer-Seq"
 _WRITE_CODES = "bad_request not_found request_timeout append_timeout payload_too_large overloaded outcome_unknown"
@@ -294,7 +314,7 @@ _STREAM: Mapping[str, Operation] = {
             ),
             Answer(304, "The page is one of `If-None-Match`. Not for live reads and `offset=now`.", _PAGE),
         ),
-        "bad_request not_found gone overloaded not_implemented",
+        f"bad_request not_found gone overloaded not_implemented {_SEALED_CODES}",
     ),
     "head": Operation(
         "What is known of a stream, without reading it. It does not restart the window of `Stream-TTL`. "

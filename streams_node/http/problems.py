@@ -29,6 +29,8 @@ STATUS: dict[type[StreamsError], HTTPStatus] = {
     errors.Overloaded: HTTPStatus.TOO_MANY_REQUESTS,
     errors.NotImplementedYet: HTTPStatus.NOT_IMPLEMENTED,
     errors.Unavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreRefused: HTTPStatus.SERVICE_UNAVAILABLE,  # until an operator has acted; nothing here is wrong
     StreamsError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
@@ -80,7 +82,7 @@ def _facts(failure: StreamsError) -> Headers:
             return [(b"www-authenticate", b"Bearer")]
         case errors.Overloaded():
             return [(b"retry-after", OVERLOAD_RETRY_S)]
-        case errors.Unavailable():
+        case errors.Unavailable() | errors.StoreUnavailable() | errors.StoreRefused():
             return [(b"retry-after", UNAVAILABLE_RETRY_S)]
         case _:
             return []

@@ -1,0 +1,170 @@
+"""The driver of the protocol's model on a node whose tiers run, over a bucket that fails."""
+
+import asyncio
+import json
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any, cast
+
+from typing_extensions import override
+
+from streams_node.manifest import Chain
+from streams_node.manifest.restore import bootstrap
+from streams_node.testing.inprocess import InProcess, in_process
+from streams_node.tiering import Tiering
+from streams_node.wal.folder import DATABASE
+from tests.http.wire import Reply, ask
+from tests.model.driver import Driver
+from tests.tiers.bucket import Bucket
+
+CACHE_BYTES = 24 << 10  # a few objects of these lives, and less than one of the large ones
+# So that every few appends are a flush, every few flushes a merge, and every generation or two a snapshot.
+TINY: dict[str, Any] = {
+    "flush_bytes": 64 << 10, "flush_bytes_max": 64 << 10, "flush_ms_max": 10, "own_segment_bytes": 2000,
+    "segment_entries": 12, "publish_ms_min": 0, "publish_metadata_ms": 50, "snapshot_generations": 3,
+    "release_rows": 3, "compaction_packs": 2, "compaction_pause_ms": 0, "object_grace_ms": 1000,
+    "collect_deletes_per_s": 1000, "dead_data_ms_max": 1000, "decoded_bytes_max": 1 << 20,
+}  # fmt: skip
+# What a reader may be told while the store is in trouble: its failure, by name.
+TROUBLE = {"object_store_unavailable", "object_corrupt", "object_damaged"}
+_PATIENCE_S = 30.0
+_TRIES = 2
+
+
+class TieredDriver(Driver):
+    """One node after another on one bucket."""
+
+    def __init__(self, bucket: Bucket, *, tiny_cache: bool, heads_flush_rows: int, commit_rows_max: int) -> None:
+        self.bucket = bucket
+        self.failed_reads = 0
+        super().__init__(tiny_cache=tiny_cache, heads_flush_rows=heads_flush_rows, commit_rows_max=commit_rows_max)
+
+    @property
+    def tiers(self) -> Tiering:
+        return cast("Tiering", self.node.context.tiers)
+
+    @override
+    async def _open(self) -> InProcess:
+        settings = self._settings | TINY | self.bucket.settings
+        node = await self._stack.enter_async_context(
+            in_process(self._folder, clock=self.clock, tiers=True, store=self.bucket.connect, **settings)
+        )
+        if self._tiny_cache:
+            node.context.ledger.states._bytes_max = 0
+        tiers = cast("Tiering", node.context.tiers)
+        assert tiers.cache is not None
+        tiers.cache._shelf._bytes_max = CACHE_BYTES
+        return node
+
+    @override
+    def crash(self) -> None:
+        """Go on from the database as its last commit left it, and from nothing else: no cache, no sealed files."""
+
+        async def again() -> None:
+            await self.node.context.ledger.committer.settled()
+            before, self._generation = self._folder / DATABASE, self._generation + 1
+            self._folder.mkdir()
+            with closing(sqlite3.connect(before)) as old, closing(sqlite3.connect(self._folder / DATABASE)) as new:
+                old.backup(new)
+            await self._close()
+            self.node = await self._open()
+
+        self.run(again())
+
+    @override
+    def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
+        """A reader who meets a store in trouble is told so, and asks again until the trouble is over."""
+
+        async def patiently() -> Reply:
+            for _ in range(_TRIES):
+                reply = await ask(self.node, method, path, headers, body)
+                if method != "GET" or reply.status < 500 or not self.bucket.troubled:
+                    return reply
+                self._named(reply)
+            self.calm()
+            return await ask(self.node, method, path, headers, body)
+
+        return self.run(patiently())
+
+    def _named(self, reply: Reply) -> None:
+        error = json.loads(reply.body)["error"]
+        assert error["code"] in TROUBLE, reply
+        assert (reply.status == 503) == (error["code"] == "object_store_unavailable"), reply
+        assert ("retry-after" in reply.headers) == (reply.status == 503), reply
+        self.failed_reads += 1
+
+    # --- the tiers ---
+
+    def demand(self) -> None:
+        if self.tiers.segmenter is not None:
+            self.tiers.segmenter.demand()
+
+    def let_run(self, seconds: float) -> None:
+        self.run(asyncio.sleep(seconds))
+
+    def evict(self) -> None:
+        """Readers have to fetch everything again."""
+
+        async def evict() -> None:
+            cache = self.tiers.cache
+            assert cache is not None
+            for made in list(cache._shelf._copies):
+                await cache.drop(made)
+
+        self.run(evict())
+
+    def calm(self) -> None:
+        self.bucket.calm()
+        assert self.tiers.reader is not None
+        self.tiers.reader._damaged.clear()  # it would be believed in for some seconds more
+
+    def publish_all(self) -> None:
+        """Wait until the bucket has everything and the log nothing."""
+
+        async def wait() -> None:
+            committer = self.node.context.ledger.committer
+            await committer.settled()
+            async with asyncio.timeout(_PATIENCE_S):
+                await self.tiers.flush(committer.committed_through)
+                while await self._left_behind():
+                    await asyncio.sleep(0.01)
+
+        try:
+            self.run(wait())
+        except TimeoutError:
+            raise AssertionError(self.run(self._left_behind())) from None
+
+    async def _left_behind(self) -> dict[str, object]:
+        """What is not as it should be once all is published; empty when nothing is."""
+        uploader, pressure = self.tiers.uploader, self.tiers.pressure
+        assert uploader is not None
+        rows, untold, stuck = await self.node.context.database.readers.run(_rest)
+        found = {
+            "backlog": pressure.bytes, "lag": pressure.lag_s(), "outbox": self.tiers.outbox.waiting, "rows": rows,
+            "untold": untold, "stuck": stuck, "problem": uploader.problem,
+        }  # fmt: skip
+        return {name: value for name, value in found.items() if value}
+
+    def start_from_bucket(self) -> None:
+        """The data folder is lost: an empty one begins with what the bucket holds."""
+
+        async def again() -> None:
+            await self._close()
+            self._generation += 1
+            store = self.bucket.direct()
+            node = secrets.token_hex(16)
+            await asyncio.to_thread(bootstrap, Chain(store), self._folder, node, "test", self.clock())
+            store.close()
+            self.node = await self._open()
+
+        self.run(again())
+        self.tags, self.spans = {}, {}
+
+
+def _rest(db: sqlite3.Connection) -> tuple[int, int, int]:
+    rows = db.execute("SELECT count(*) FROM log").fetchone()[0]
+    untold = db.execute("SELECT count(*) FROM unpublished").fetchone()[0]
+    stuck = db.execute("SELECT count(*) FROM stuck").fetchone()[0]
+    return rows, untold, stuck
