@@ -178,6 +178,9 @@ class Cache:
                 crash_point("cache.filled")
             self._unpin(copy)
             return copy
+        except StoreError as failure:
+            log.warning("a sealed object could not be fetched", object=facts.made, error=failure.message)
+            raise
         finally:
             del self._coming[facts.made]
 

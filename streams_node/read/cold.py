@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 
 from streams_node.cache import Cache
 from streams_node.config import Settings
-from streams_node.errors import ObjectDamaged, ObjectMissing, Overloaded, StreamsError, invariant
+from streams_node.errors import (
+    ObjectDamaged,
+    ObjectMissing,
+    Overloaded,
+    StoreRefused,
+    StoreUnavailable,
+    StreamsError,
+    Unavailable,
+    invariant,
+)
 from streams_node.observe.logs import get_logger
 from streams_node.placement.directories import Directories, keep_directories, unpacked
 from streams_node.placement.locate import DirectoriesMissing, Located, locate
@@ -87,11 +96,12 @@ class ColdReader:
                 return run.found(full=False) if run.pieces else None
             if run.pieces and taken.length > left:
                 break
+            place = run.places[0]
             run.add(taken, comma=int(commas))
             full = run.objects >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > deadline
-            if run.places and taken.end < run.places[0].end_seq:
+            if taken.end < min(place.end_seq, end):
                 if run.in_order:
-                    self._warm(run.places[0], taken.end, bytes_max, commas=commas)
+                    self._warm(place, taken.end, bytes_max, commas=commas)
                 break
         self._remember(stream, run.end, run.places)
         return run.found(full=True)
@@ -232,6 +242,11 @@ class ColdReader:
             raise self._noted(problem.damage) from None
         except ObjectDamaged as damage:  # as it came from the store
             raise self._noted(damage) from None
+        except (StoreUnavailable, StoreRefused) as failure:  # its message is for the operator: the cache has logged it
+            why = "does not answer" if isinstance(failure, StoreUnavailable) else "refuses the node"
+            raise Unavailable(
+                f"sealed object `{made}` is not on this node, and the object store {why}; try again", object=made
+            ) from failure
 
     async def _slice_once(
         self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool

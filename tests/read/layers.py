@@ -57,7 +57,8 @@ class Layers:
         self.cache = cache
         self.settings = settings
         self.faults = faults
-        self.bucket: MemoryStore = MemoryStore()
+        self.bucket = MemoryStore()
+        self.counts = RequestCounts()
         self.cold: ColdReader
         self.recorder = Recorder(row_bytes_max=64)
         self.streams: list[StreamState] = []
@@ -179,6 +180,18 @@ class Layers:
         data[len(data) // 2] ^= 1
         self.bucket._objects[key] = held._replace(data=bytes(data))
 
+    def gets(self) -> int:
+        """Requests for bytes of objects, so far."""
+        return sum(tally.requests for (_, op), tally in self.counts.totals().items() if op == "get")
+
+    async def sealed(self, which: int, entries: Sequence[Sequence[bytes]], *, own_bytes: int = 1) -> None:
+        """Append, seal and release, an object for each of the lists; copies are nowhere."""
+        for fresh in entries:
+            await self.append(which, fresh)
+            await self.seal(own_bytes=own_bytes)
+        await self.release()
+        await self.evict()
+
     # --- reading ---
 
     async def page(self, which: int, start: int, bytes_max: int, *, raw: bool = False) -> Page:
@@ -256,11 +269,11 @@ async def layers(folder: Path, *, seed: int = 0, cache_bytes: int = 1 << 20, **s
     chosen = Settings(data=folder, no_auth=True, **settings)
     database, _ = await Database.open(folder / "streams.db", cache_bytes=8 << 20, reader_threads=2, read_queue_max=999)
     faults = FaultPlan(seed)
-    bucket = MemoryStore()
-    source = RetryingStore(FaultyStore(bucket, faults), RequestCounts(), _QUICK)
+    bucket, counts = MemoryStore(), RequestCounts()
+    source = RetryingStore(FaultyStore(bucket, faults), counts, _QUICK)
     cache = await Cache.open(folder / "cache", source, Limits(cache_bytes, 4))
     world = Layers(folder, database, cache, chosen, faults)
-    world.bucket = bucket
+    world.bucket, world.counts = bucket, counts
     world.cold = ColdReader(database, cache, chosen)
     try:
         yield world

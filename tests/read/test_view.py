@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from streams_node.errors import StoreError, StoreUnavailable
+from streams_node.errors import StoreError, Unavailable
 from streams_node.objects.faults import Fault
 from tests.read.layers import Layers, layers
 
@@ -101,7 +101,7 @@ async def _read(world: Layers, chance: random.Random, seen: Counter[str], over: 
             at = chance.choice((0, chance.randint(0, world.streams[which].tail.seq)))
         try:
             page = await world.check(which, at, chance.choice((1, 20, 100, 1000, 10**6)), raw=chance.random() < 0.3)
-        except StoreUnavailable:
+        except Unavailable:
             seen["unavailable"] += 1
             await asyncio.sleep(0.001)
         except StoreError as failure:
