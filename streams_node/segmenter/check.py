@@ -3,7 +3,7 @@
 from itertools import compress, islice, repeat
 from operator import add, ne
 
-from streams_node.protocol.frames import unpack_keys, unpack_lens
+from streams_node.protocol.frames import KEY_FOR_ALL, pack_keys, unpack_keys, unpack_lens
 from streams_node.segmenter.rows import Columns, Stretch
 from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
 
@@ -82,4 +82,8 @@ def _wrong_keys(blob: bytes | None, count: int) -> str | None:
         keys = unpack_keys(blob, count)
     except (UnicodeDecodeError, ValueError):
         return "its routing keys are no text"
-    return None if len(keys) == count else "it does not have one routing key an entry"
+    if len(keys) != count:
+        return "it does not have one routing key an entry"
+    if blob[:1] != KEY_FOR_ALL and pack_keys(keys) != blob:  # unpacking is lenient
+        return "its routing keys are cut off"
+    return None

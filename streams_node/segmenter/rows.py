@@ -70,7 +70,10 @@ def open_log(path: str) -> sqlite3.Connection:
 
 
 def take(db: sqlite3.Connection, after: int, through: int, bytes_max: int) -> Taken:
-    """Rows above one: as many whole appends as fit in `bytes_max`, and at least one."""
+    """Rows above one: as many whole appends as fit in `bytes_max`, and at least one.
+
+    All that there are up to `through` are all of it, however few: what is missing was a dead stream's, and is freed.
+    """
     rows: list[Any] = []
     size = 0
     complete = False
@@ -79,9 +82,10 @@ def take(db: sqlite3.Connection, after: int, through: int, bytes_max: int) -> Ta
         if size > bytes_max and (cut := _cut(rows, size, bytes_max)):
             rows = rows[:cut]
             return Taken(rows, rows[-1][0], _bytes(rows))
-    if rows and not _ends_append(db, rows[-1][0]):
+    if not _ends_append(db, through):
         rows = rows[: _last_begin(rows)]
-    return Taken(rows, rows[-1][0] if rows else after, _bytes(rows))
+        through = rows[-1][0] if rows else after
+    return Taken(rows, through, _bytes(rows))
 
 
 def _slice(db: sqlite3.Connection, rows: list[Any], after: int, through: int, size: int) -> tuple[int, bool]:

@@ -98,8 +98,8 @@ class Segmenter:
         """Seal for ever. A failure is logged and counted, and tried again: later each time."""
         await self._swept()
         while True:
-            await self._until_due()
             try:
+                await self._until_due()
                 await self._seal()
             except Exception as problem:  # noqa: BLE001 - the log stays, so nothing is lost but time
                 await self._failed(problem)

@@ -39,6 +39,7 @@ class Worker:
         self._logs: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
+        self._failed_once = False
         self._not_before = 0.0
         self._number = 0
         self._stopped = asyncio.Event()
@@ -98,7 +99,7 @@ class Worker:
     async def _exchange(self, child: Process, request: bytes) -> bytes:
         assert child.stdin is not None  # noqa: S101 - for the type checker: they are pipes
         assert child.stdout is not None  # noqa: S101
-        with suppress(ConnectionError):  # it is dead: how it died is the better message
+        with suppress(OSError, RuntimeError):  # it is dead (uvloop says the latter): how it died is the better message
             child.stdin.write(request)
             await child.stdin.drain()
         line = await child.stdout.readline()
@@ -134,11 +135,12 @@ class Worker:
         """The child imports what the node does, from wherever that was found."""
         paths = [path or str(Path.cwd()) for path in sys.path]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-        if self.failures:  # a test that lets a child die at a crash point means one child
+        if self._failed_once:  # a test that lets a child die at a crash point means one child
             environment.pop("STREAMS_CRASH_AT", None)
         return environment
 
     def _failed(self) -> None:
+        self._failed_once = True
         self.failures += 1
         pause_s = min(_BACKOFF_S_MAX, _BACKOFF_S * 2.0 ** min(self.failures - 1, 16))
         self._not_before = asyncio.get_running_loop().time() + pause_s

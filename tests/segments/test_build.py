@@ -192,6 +192,20 @@ def test_nothing_but_dead_rows_is_a_seal_without_files(log: Log) -> None:
     assert list((log.path.parent / "sealing").iterdir()) == []
 
 
+@pytest.mark.parametrize("freed", [(4,), (1,), (2, 3, 4), (1, 2, 3, 4)])
+def test_rows_that_were_freed_before_they_were_sealed_are_sealed_with_the_others(
+    log: Log, freed: tuple[int, ...]
+) -> None:
+    for stream in (1, 2, 2, 1):
+        log.append(stream, [b"x"])
+    log.kill(1)
+    log.kill(2)
+    for row in freed:
+        log.db.execute("DELETE FROM log WHERE row_id = ?", (row,))
+    seal = sealed(log)
+    assert (seal.through_row, seal.rows, seal.objects, seal.stuck) == (4, 4 - len(freed), [], [])
+
+
 def test_a_stream_that_is_stuck_stays_out(log: Log) -> None:
     log.append(1, [b"abc"])
     log.append(2, [b"def"])
@@ -252,6 +266,7 @@ DAMAGE = {
     "keys for others": {"keys": pack_keys(["x", "y"])},
     "keys that are no text": {"keys": b"\x01\xff"},
     "keys that are cut off": {"keys": b"\x02\x09"},
+    "a key that is cut off": {"keys": b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\x09\0\0\0abc"},
     "a piece out of nowhere": {"flags": 5},
     "an append without a beginning": {"flags": 0},
     "a payload that was cut": {"payload": b"aa,b"},
