@@ -8,10 +8,10 @@ SELECT row_id, stream, seq, count, ordinal, position, ts, flags, schema_version,
 SELECT flags FROM log WHERE row_id > ? ORDER BY row_id LIMIT 1;
 
 -- name: marked_rows
--- The rows of a stretch that say more of their append: its producer, its place in an order of the client's, the end.
-SELECT stream, seq + count, flags, producer, producer_epoch, producer_seq, stream_seq
+-- A slice of the rows that say more of their append: its producer, its place in an order of the client's, the end.
+SELECT row_id, stream, seq + count, flags, producer, producer_epoch, producer_seq, stream_seq
   FROM log WHERE row_id > :after AND row_id <= :through
-   AND (producer IS NOT NULL OR stream_seq IS NOT NULL OR flags & 2) ORDER BY row_id;
+   AND (producer IS NOT NULL OR stream_seq IS NOT NULL OR flags & 2) ORDER BY row_id LIMIT :limit;
 
 -- name: living_streams
 -- Which incarnations of a JSON array live, and can be sealed.

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from streams_node.segmenter.rows import SEALING, Columns, Stretch
 from streams_node.wal.heads import CLOSES
 
 _LEN_BYTES = 4
+_MARKED_ROWS = 10_000  # in one read transaction, for the sake of checkpoints
 
 
 def write_ends(
@@ -50,9 +51,7 @@ def _marks(
     """What only some rows say; the newest of each stream, and of each of its producers, counts."""
     marks: dict[int, dict[str, Any]] = {}
     producers: dict[tuple[int, str], tuple[int, int, int]] = {}
-    for stream, next_seq, flags, producer, epoch, number, stream_seq in db.execute(
-        SEALING.marked_rows, {"after": after, "through": through}
-    ):
+    for stream, next_seq, flags, producer, epoch, number, stream_seq in _marked(db, after, through):
         if stream not in streams:
             continue
         if producer is not None:
@@ -68,3 +67,13 @@ def _marks(
         Producer(id=stream, producer=producer, epoch=epoch, seq=number, next_seq=next_seq)
         for (stream, producer), (epoch, number, next_seq) in sorted(producers.items())
     ]
+
+
+def _marked(db: sqlite3.Connection, after: int, through: int) -> Iterator[tuple[Any, ...]]:
+    while True:
+        values = {"after": after, "through": through, "limit": _MARKED_ROWS}
+        rows = db.execute(SEALING.marked_rows, values).fetchall()
+        yield from (row[1:] for row in rows)
+        if len(rows) < _MARKED_ROWS:
+            return
+        after = rows[-1][0]

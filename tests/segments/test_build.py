@@ -142,6 +142,7 @@ def test_what_is_sealed_is_what_was_appended(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streams_node.segmenter.batches._BATCH_BYTES", data.draw(st.integers(1, 400)))
         patch.setattr(rows, "_SLICE_BYTES", data.draw(st.integers(1, 500)))
+        patch.setattr("streams_node.segmenter.ends._MARKED_ROWS", data.draw(st.integers(1, 5)))
         patch.setattr(rows, "_ROWS_AT_ONCE", data.draw(st.integers(1, 5)))
         while after < log.row:
             seal = sealed(log, after_row=after, **bounds)
