@@ -50,12 +50,12 @@ SELECT page.*, h.next_seq, h.last_row FROM page CROSS JOIN heads AS h ON h.strea
 SELECT bucket, name, streams FROM stretches ORDER BY bucket, name;
 
 -- name: count_ended
--- Streams that have ended and are not collected: how many there are in which stretch.
-SELECT t.bucket, t.name, count(*)
-  FROM streams AS s JOIN buckets AS b ON b.id = s.bucket CROSS JOIN stretches AS t ON (t.bucket, t.name) = (
-       SELECT u.bucket, u.name FROM stretches AS u WHERE (u.bucket, u.name) <= (b.name, s.name)
-        ORDER BY u.bucket DESC, u.name DESC LIMIT 1)
- WHERE s.dies_us IS NOT NULL AND s.dies_us <= ? AND s.soft_deleted = 0 GROUP BY t.bucket, t.name;
+-- Streams that have ended and are not collected: how many of a bucket in which of the stretches that begin in it. Those
+-- without one lie in the last stretch that begins before the bucket.
+SELECT b.name, (SELECT u.name FROM stretches AS u WHERE u.bucket = b.name AND u.name <= s.name
+                 ORDER BY u.name DESC LIMIT 1) AS stretch, count(*)
+  FROM streams AS s JOIN buckets AS b ON b.id = s.bucket
+ WHERE s.dies_us IS NOT NULL AND s.dies_us <= ? AND s.soft_deleted = 0 GROUP BY b.name, stretch;
 
 -- name: long_stretch
 -- The first stretch with too many streams.

@@ -6,6 +6,7 @@ Dies     during `tend`: the transaction never was.
 """
 
 import sqlite3
+from bisect import bisect_right
 from typing import NamedTuple
 
 import sql
@@ -37,14 +38,23 @@ class Place(NamedTuple):
 
 def find_place(db: sqlite3.Connection, offset: int, now_us: int) -> Place | None:
     """Where an offset lies; None behind the end."""
-    # An ended stream is off the list at once, but in its stretch until it is collected.
-    ended = {(bucket, name): streams for bucket, name, streams in db.execute(_BUCKETS.count_ended, (now_us,))}
-    for bucket, name, streams in db.execute(_BUCKETS.list_stretches):
-        listed = streams - ended.get((bucket, name), 0)
+    stretches = [Stretch._make(row) for row in db.execute(_BUCKETS.list_stretches)]
+    ended = _ended(db, stretches, now_us)
+    for stretch, gone in zip(stretches, ended, strict=True):
+        listed = stretch.streams - gone
         if offset < listed:
-            return Place(bucket, name, offset)
+            return Place(stretch.bucket, stretch.name, offset)
         offset -= listed
     return None
+
+
+def _ended(db: sqlite3.Connection, stretches: list[Stretch], now_us: int) -> list[int]:
+    """How many streams of each stretch have ended: they are off the list at once, but counted until collected."""
+    ended = [0] * len(stretches)
+    starts = [(stretch.bucket, stretch.name) for stretch in stretches]
+    for bucket, name, streams in db.execute(_BUCKETS.count_ended, (now_us,)):
+        ended[bisect_right(starts, (bucket, name or "")) - 1] += streams
+    return ended
 
 
 def uneven(db: sqlite3.Connection) -> bool:

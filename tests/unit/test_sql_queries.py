@@ -88,6 +88,12 @@ def test_a_stream_is_found_by_its_name_and_an_end_by_its_time(database: sqlite3.
     assert "streams_by_end" in "\n".join(plan(database, statement_of("ended_streams")))
 
 
+def test_the_stretch_of_a_name_is_found_by_one_descent(database: sqlite3.Connection) -> None:
+    """By its bucket alone it would be a walk through a thousand stretches, and for each ended stream."""
+    assert "SEARCH u USING PRIMARY KEY (bucket=? AND name<?)" in plan(database, statement_of("count_ended"))
+    assert "SEARCH t USING PRIMARY KEY ((bucket,name)<(?,?))" in plan(database, statement_of("lengthen_stretch"))
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_statement_says_what_it_is_for(room: str) -> None:
     text = (Path(sql.__file__).parent / "queries" / f"{room}.sql").read_text("utf-8")
