@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams_node.compactor.jobs import OLDER_RUNS_MAX, Kind, Limits
-from streams_node.compactor.runs import Chains, Runs, Source, chains_of, runs_of, windows_of
+from streams_node.compactor.runs import Chains, Runs, Source, chains_of, numbers, runs_of, windows_of
 from streams_node.compactor.slots import cuts
 from streams_node.errors import ObjectDamaged
 from streams_node.objects.keys import object_id
@@ -127,7 +127,7 @@ def _cuts(chains: Chains, limits: Limits) -> list[int]:
         if not age and size < limits.own_segment_bytes:
             streams.append(stream)
             sizes.append(max(size, limits.run_bytes))
-    return cuts(streams, list(accumulate(sizes, initial=0)), limits.pack_bytes)
+    return cuts(streams, array("q", accumulate(sizes, initial=0)), limits.pack_bytes)
 
 
 # --- windows --------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _order(where: Any, rows: Any) -> Any:
     ends = rows.slice(1)
     distance = pc.subtract(where, rows.slice(0, len(where)))
     decoded = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, distance))
-    return pc.add(decoded, pa.array(range(ends[-1].as_py()), pa.int64()))
+    return pc.add(decoded, pc.subtract(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), len(decoded))), 1))
 
 
 def _sizes(window: _Window, chains: Chains, start: int, end: int) -> list[int]:
@@ -253,8 +253,7 @@ class _Outputs:
 
     def write_pack(self, age: int, batch: Any) -> None:
         """The next streams of a pack; where the plan cuts, another one begins."""
-        streams = memoryview(batch.column("stream").buffers()[1]).cast("B").cast("q")
-        streams = streams[batch.column("stream").offset :][: batch.num_rows]
+        streams = numbers(batch.column("stream"))
         start = 0
         while start < len(streams):
             if age in self._open and streams[start] >= self._open[age][1]:
@@ -334,7 +333,7 @@ def _count(order: Count) -> dict[str, Any]:
     found: dict[str, bytes] = {}
     with closing(_database(order.database)) as db:
         for pack in order.packs:
-            directory = kept_directory(db, pack.made)
+            directory = _kept(db, pack.made)
             if directory is None and pack.file is not None:
                 with SealedFile(Path(pack.file), pack.made) as file:
                     found[pack.made] = blob = file.directory() or b""
@@ -346,6 +345,14 @@ def _count(order: Count) -> dict[str, Any]:
     return {"dead": dead, "missing": missing, "found": found}
 
 
+def _kept(db: sqlite3.Connection, made: str) -> Directory | None:
+    """What is kept of a pack's directory; one that cannot be read is none, and stops no other count."""
+    try:
+        return kept_directory(db, made)
+    except ObjectDamaged:
+        return None
+
+
 def _database(path: str) -> sqlite3.Connection:
     """The node's database, to look at: a stream that has no head there is gone for good."""
     db = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=5.0)
@@ -353,9 +360,8 @@ def _database(path: str) -> sqlite3.Connection:
     return db
 
 
-def _distinct(streams: Any) -> list[int]:
-    found: list[int] = pc.run_end_encode(streams).values.to_pylist()
-    return found
+def _distinct(streams: Any) -> Sequence[int]:
+    return numbers(pc.run_end_encode(streams).values)
 
 
 def _array(numbers: "memoryview[int]") -> Any:

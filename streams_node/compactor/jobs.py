@@ -22,7 +22,7 @@ class Limits(NamedTuple):
     pack_bytes: int = 64 * MiB
     job_bytes: int = JOB_BYTES
     dead_us_max: int = 24 * HOUR_MS * 1000
-    run_bytes: int = 64  # what a stream of a pack weighs at least, however small its entries are: a job's memory
+    run_bytes: int = 128  # what a stream of a pack weighs at least, however small its entries are: a job's memory
     entry_bytes: int = 16  # and an entry
 
     def weight(self, facts: ObjectFacts) -> int:

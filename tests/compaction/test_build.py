@@ -278,3 +278,17 @@ def test_what_is_dead_is_counted_by_directories(bench: Bench) -> None:
     answer = compact(asked)
     assert answer["dead"] == {written.made: 5}
     assert answer["found"] == {written.made: written.directory}
+
+
+def test_a_kept_directory_that_is_damaged_stops_no_other_count(bench: Bench) -> None:
+    bench.live([1])
+    placement = sql.queries("placement")
+    made = []
+    for directory in (b"nonsense", None):
+        written = sealed(bench.inputs, [*entries_of(1, 0, [b"x"]), *entries_of(2, 0, [b"x"])])
+        made.append(written.made)
+        bench.db.execute(placement.insert_object, msgspec.structs.asdict(facts_of(written, 1)))
+        kept = {"made": written.made, "directory": directory or written.directory}
+        bench.db.execute(placement.keep_directory, kept)
+    asked = {"kind": "count", "database": str(bench.database), "packs": [{"made": each} for each in made]}
+    assert compact(asked) == {"dead": {made[1]: 1}, "missing": [made[0]], "found": {}}

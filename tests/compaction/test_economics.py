@@ -58,11 +58,15 @@ class Hour:
 
 @pytest.mark.parametrize("size", [10, 50, 100, 200, 300])
 def test_an_hour_of_a_hundred_thousand_streams_is_cheap(size: int) -> None:
-    hour = Hour(World(Limits(own_segment_bytes=BLOCK * Limits().own_segment_bytes)))
+    usual = Limits()
+    of_blocks = usual._replace(own_segment_bytes=BLOCK * usual.own_segment_bytes, run_bytes=BLOCK * usual.run_bytes)
+    hour = Hour(World(of_blocks))
     for _ in range(FLUSHES):
         hour.minute(size)
     hour.world.check()
-    told = f"{hour.puts} puts, {hour.objects} objects, {hour.world.jobs} jobs, {len(hour.world.packs)} packs"
+    told = (
+        f"{size} bytes: {hour.puts} puts, {hour.objects} objects, {hour.world.jobs} jobs, {len(hour.world.packs)} packs"
+    )
     print(told, f"{hour.world.rewritten / hour.world.flushed:.2f}x rewritten")  # noqa: T201
     assert hour.puts <= PUTS_MAX, told
     assert hour.objects <= OBJECTS_MAX, told
