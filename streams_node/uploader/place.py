@@ -36,11 +36,12 @@ class Placer:
         self._threads = threads
         self._at_once = asyncio.Semaphore(at_once)
         self._placed: set[str] = set()
+        self._sent: set[str] = set()  # and those whose put has begun
 
     @property
     def in_flight(self) -> set[str]:
-        """Objects that may be in the bucket, and that no generation names yet."""
-        return self._placed
+        """Objects that may be in the bucket, or may come yet, and that no generation names."""
+        return self._sent
 
     async def place(self, objects: Iterable[Made]) -> None:
         """Put what is not there yet; raises the first failure once all have ended."""
@@ -55,6 +56,7 @@ class Placer:
     async def _one(self, made: Made) -> None:
         facts = made.facts
         async with self._at_once:
+            self._sent.add(facts.made)
             owner = None if facts.stream is None else StreamId(facts.stream)
             put: Awaitable[object] = self._threads.run(
                 self._store.put, facts.key(), made.file, write_id=WriteId(facts.made), owner=owner
@@ -65,4 +67,6 @@ class Placer:
 
     def forget(self, objects: Iterable[Made]) -> None:
         """A generation names them now, or nobody ever will."""
-        self._placed.difference_update(made.facts.made for made in objects)
+        names = {made.facts.made for made in objects}
+        self._placed -= names
+        self._sent -= names

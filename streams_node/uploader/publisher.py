@@ -79,6 +79,11 @@ class Publisher:
         self._pending = None
         return pending
 
+    async def trusted(self) -> bool:
+        """Whether the bucket is this node's, and has nothing that its database does not know."""
+        await self._threads.run(check, self.chain.store, self._identity.node, self._identity.fence)
+        return not await self._threads.run(self.chain.exists, self.standing.generation + 1)
+
     async def _composed(self, seals: list[Seal], rewrites: list[Rewrite]) -> Composed:
         """The seals were made before this looks: every stream that they name is told of here, or was before."""
         changed = await self._database.readers.run(changes)
