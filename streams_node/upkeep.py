@@ -70,6 +70,9 @@ class Upkeep:
                 await asyncio.sleep(0.01 if more else every_s)
 
     async def _end_streams(self) -> bool:
+        """Windows that are held are stored as such before they are over: lists and a restart go by what is stored."""
+        for state in self._context.live.held():
+            self._context.ledger.touch(state)
         return await end_streams(self._context.ledger, _SWEEP_STREAMS) == _SWEEP_STREAMS
 
     async def _free_rows(self) -> bool:

@@ -64,6 +64,10 @@ class Live:
         for hub in woken.values():
             hub.wake()
 
+    def held(self) -> list[StreamState]:
+        """Streams whose sliding window a live reader holds open."""
+        return [hub.state for hub in self._hubs.values() if hub.readers and hub.state.ttl_s is not None]
+
     def sweep(self, now: float) -> None:
         """Forget hubs that nobody has read for a while."""
         for key, hub in list(self._hubs.items()):

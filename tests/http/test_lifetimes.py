@@ -1,5 +1,6 @@
 """Lifetimes against a clock that moves by itself, is set forward, and is set back."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,27 @@ def test_a_reader_that_is_attached_holds_a_window_open_and_no_absolute_end(with_
         assert await status(node) == 404
 
     with_node(test)
+
+
+@pytest.mark.parametrize("live", ["sse", "long-poll"])
+def test_a_stream_that_is_held_stays_on_lists_and_lives_on_after_a_kill(with_node: WithNode, live: str) -> None:
+    async def test(node: InProcess, clock: FakeClock) -> None:
+        await ask(node, "PUT", "/shop")
+        await ask(node, "PUT", "/shop/a", TEXT | {"stream-ttl": "100"}, b"x")
+        reader = node.start("GET", f"/shop/a?offset=now&live={live}&timeout=60s")
+        while not node.context.live.held():  # noqa: ASYNC110 - no bell says that a reader is there
+            await asyncio.sleep(0)
+        for _again in range(40):
+            clock.advance(9)
+            await node.upkeep._end_streams()
+            await node.context.ledger.committer.settled()
+            listed = [json.loads((await ask(node, "GET", path)).body) for path in ("/v1/streams", "/shop/streams")]
+            assert [len(listed[0]), listed[1]["stream_count"]] == [1, 1]
+            stored = await node.context.database.ended_streams(clock() + 99_000_000, 1)
+            assert stored == [], "a restart would end it within its window"
+        await reader.hang_up()
+
+    with_node(test, long_poll_ms_max=60_000)
 
 
 def test_ended_streams_are_collected_and_their_bucket_can_go(with_node: WithNode) -> None:
