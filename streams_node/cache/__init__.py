@@ -17,6 +17,7 @@ Dies     at any point: a `.part` is removed at the next start; a whole copy is f
 
     cache = await Cache.open(folder, store, limits, local=root_of_a_folder_store)
     async with cache.held(facts) as path: ...     StoreError of the fetch; ObjectMissing; ObjectDamaged; Overloaded
+    await cache.ending(facts, size)               its last bytes, without a copy
     cache.ahead(facts)                            fetch it in the background, if there is nothing better to do
     await cache.adopt(made, file)                 take a file that was just uploaded; False: left where it is
     await cache.drop(made)                        its copy is damaged, or its object is gone

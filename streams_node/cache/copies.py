@@ -23,6 +23,7 @@ from streams_node.testing.crashpoints import crash_point
 log = get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
+_Ending = bytes  # `Cache.bytes` is a number
 _RANGES_AT_ONCE = 4  # of one object; more gained nothing on a line that they share
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _AHEAD_SHARE = 4  # a copy that is only likely to be wanted takes at most this part of the room
@@ -105,6 +106,10 @@ class Cache:
             yield copy.path
         finally:
             self._unpin(copy)
+
+    async def ending(self, facts: ObjectFacts, size: int) -> _Ending:
+        """The last bytes of an object, straight from the store: for footers of objects that nobody reads yet."""
+        return await self._run(fetch.ending, self._source, facts, min(size, facts.bytes))
 
     def ahead(self, facts: ObjectFacts) -> None:
         """Fetch an object that is likely to be wanted; not while others wait, and never a large part of the room."""

@@ -52,6 +52,12 @@ def fetch_range(source: Source, facts: ObjectFacts, path: Path, start: int, end:
             rest = rest[file.write(rest) :]
 
 
+def ending(source: Source, facts: ObjectFacts, size: int) -> bytes:
+    """The last bytes of an object. Nothing vouches for them here: they are of a format that does."""
+    owner = None if facts.stream is None else StreamId(facts.stream)
+    return source.get(facts.key(), facts.bytes - size, facts.bytes, owner=owner).data
+
+
 def link(local: Path, facts: ObjectFacts, path: Path) -> bool:
     """Another name for the object's own file; False where that cannot be done, and a copy has to do."""
     try:

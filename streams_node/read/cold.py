@@ -1,6 +1,7 @@
 """Reads sealed entries: finds their objects, has them fetched, and decodes in threads what a page shows."""
 
 import asyncio
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from streams_node.observe.logs import get_logger
 from streams_node.placement.directories import Directories, keep_directories, unpacked
 from streams_node.placement.locate import DirectoriesMissing, Located, locate
 from streams_node.placement.made import ObjectFacts
+from streams_node.read.endings import ENDING_BYTES, directory_in, footer_size
 from streams_node.read.sealed import Files, Groups, Part, Slice, first_group
 from streams_node.wal.database import Database
 
@@ -189,23 +191,35 @@ class ColdReader:
 
     async def _learn_one(self, facts: ObjectFacts) -> None:
         async def attempt(*, fresh: bool) -> bytes:
-            async with self._cache.held(facts) as path:
-                return await self._run(self._directory, facts, path, fresh=fresh)
+            """From the copy, if there is one; the second time, or otherwise, from the end of the object itself."""
+            if not fresh and self._cache.has(facts.made):
+                async with self._cache.held(facts) as path:
+                    return await self._run(self._directory_of_copy, facts, path)
+            ending = await self._cache.ending(facts, ENDING_BYTES)
+            size = footer_size(ending, facts)
+            if size > len(ending):
+                ending = await self._cache.ending(facts, size)
+            return await self._run(self._directory, facts, ending)
 
         blob = await self._twice(facts.made, attempt)
         await self._database.writer.run(keep_directories, [(facts.made, blob)])
 
-    def _directory(self, facts: ObjectFacts, path: Path, *, fresh: bool) -> bytes:
+    def _directory_of_copy(self, facts: ObjectFacts, path: Path) -> bytes:
         try:
-            file = self.files.open(path, facts, fresh=fresh)
-            try:
-                blob = file.directory() or b""
-                self.directories.put(facts.made, unpacked(blob, facts))
-                return blob
-            finally:
-                self.files.discard(file)
+            with path.open("rb") as file:
+                file.seek(-min(ENDING_BYTES, facts.bytes), os.SEEK_END)
+                size = footer_size(file.read(), facts)
+                file.seek(-size, os.SEEK_END)
+                return self._directory(facts, file.read())
+        except OSError as problem:
+            raise _CopyDamaged(ObjectDamaged(facts.made, f"its copy cannot be read: {problem}")) from problem
         except ObjectDamaged as damage:
             raise _CopyDamaged(damage) from damage
+
+    def _directory(self, facts: ObjectFacts, ending: bytes) -> bytes:
+        blob = directory_in(ending, facts)
+        self.directories.put(facts.made, unpacked(blob, facts))
+        return blob
 
     def _remember(self, stream: int, seq: int, places: list[Located]) -> None:
         """Where a reader goes on that comes back for what follows."""

@@ -172,12 +172,12 @@ class Layers:
                 self._spoilt.add(made)
                 flip(path, chance)
 
-    def damage_object(self, one: Sealed) -> None:
-        """In the bucket itself, for good."""
+    def damage_object(self, one: Sealed, at: int | None = None) -> None:
+        """In the bucket itself, for good; in the middle, or where it is said."""
         key = one.facts.key()
         held = self.bucket._objects[key]
         data = bytearray(held.data)
-        data[len(data) // 2] ^= 1
+        data[len(data) // 2 if at is None else at] ^= 1
         self.bucket._objects[key] = held._replace(data=bytes(data))
 
     def gets(self) -> int:

@@ -279,11 +279,29 @@ def test_directories_are_fetched_out_of_the_packs_and_kept(world: World) -> None
         asked = world.gets()
         await world.walk(0, 5)
         await world.walk(1, 5)
-        assert world.gets() == asked == len(ENTRIES)
+        assert world.gets() == asked == 2 * len(ENTRIES)  # the end, then all of it
         for one in world.living:
             world.cold.directories.forget(one.facts.made)
         world.faults.away = True
         await world.walk(0, 5)
+
+    world(test)
+
+
+def test_a_directory_is_read_out_of_the_end_of_a_pack_however_large_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streams_node.read.cold.ENDING_BYTES", 8)
+
+    async def test(world: Layers) -> None:
+        await world.create(JSON)
+        await world.sealed(0, ENTRIES[:2], own_bytes=10**6)
+        for damaged in (False, True):
+            await world.forget_directories()
+            if damaged:
+                for (copy,) in [list((world.folder / "cache").glob(f"{one.facts.made}-*")) for one in world.living]:
+                    os.truncate(copy, 7)
+            await world.walk(0, 10**6)
 
     world(test)
 
@@ -300,7 +318,7 @@ def test_a_pack_without_a_readable_directory_fails_only_what_is_found_nowhere_el
         await world.release()
         await world.evict()
         await world.forget_directories()
-        world.damage_object(world.living[2])
+        world.damage_object(world.living[2], at=-30)
         assert (await world.check(0, 0, 1)).end == 1
         with pytest.raises(ObjectDamaged, match=world.living[2].facts.made):
             await world.page(0, 1, 1)
