@@ -1,11 +1,13 @@
 """One node's tiers, from opening the store to letting go of it."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from streams_node.cache import Cache, Limits
+from streams_node.collector import Collector
 from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
 from streams_node.ingest.batches import Batch
@@ -57,9 +59,11 @@ class Tiering:
         self.segmenter: Segmenter | None = None
         self.uploader: Uploader | None = None
         self.compactor: Compactor | None = None
+        self.collector: Collector | None = None
         self._store: RetryingStore | None = None
         self._workers: list[Worker] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self._flushes = 0  # that somebody waits for
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by their names
 
     # --- what the edge asks ---
 
@@ -77,9 +81,13 @@ class Tiering:
             raise TimeoutError("the stages have not been started")
         await self.uploader.opened.wait()
         if row > self.uploader.published_through:
-            if self.segmenter is not None:
-                self.segmenter.demand()
-            await self.uploader.until_published(row)
+            self._flushes += 1
+            try:
+                if self.segmenter is not None:
+                    self.segmenter.demand()
+                await self.uploader.until_published(row)
+            finally:
+                self._flushes -= 1
 
     def committed(self, batch: Batch) -> None:
         """The ledger has stored a batch."""
@@ -125,7 +133,7 @@ class Tiering:
             self.outbox,
             Placer(store, self.threads, settings.upload_threads),
             snapshots,
-            Hooks(opening.publisher, self._adopt, self._published),
+            Hooks(opening.publisher, self._rewind, self._adopt, self._published),
         )
 
     def start(self) -> None:
@@ -133,15 +141,16 @@ class Tiering:
         self._begin("upload", self.uploader.run())
         self._begin("seal", self._seal(self.uploader))
         self._begin("compact", self._compact(self.uploader))
+        self._begin("collect", self._collect(self.uploader))
         self._begin("watch-backlog", self._watch())
         self._begin("keep-accounts", self._keep_accounts())
 
     async def stop(self) -> None:
         """End the stages, then the workers, then the store."""
-        for task in self._tasks:
+        for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks = {}
         for worker in self._workers:
             await worker.stop()
         if self.reader is not None:
@@ -156,7 +165,7 @@ class Tiering:
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
         task.add_done_callback(_ended)
-        self._tasks.append(task)
+        self._tasks[name] = task
 
     async def _seal(self, uploader: Uploader) -> None:
         """Seal behind what is published. What the bucket has is known only once it has answered."""
@@ -174,7 +183,13 @@ class Tiering:
             stick=self._stick,
             sealed_row=uploader.published_through,
         )
-        await self.segmenter.run()
+        if self._flushes:  # asked for while there was nobody to demand it from
+            self.segmenter.demand()
+        try:
+            await self.segmenter.run()
+        finally:
+            await worker.stop()
+            self._workers.remove(worker)
 
     async def _compact(self, uploader: Uploader) -> None:
         assert self.cache is not None  # noqa: S101 - stages run only after `open`
@@ -192,18 +207,44 @@ class Tiering:
         )
         await self.compactor.run()
 
+    async def _collect(self, uploader: Uploader) -> None:
+        assert self._store is not None  # noqa: S101 - stages run only after `open`
+        assert self.cache is not None  # noqa: S101
+        await uploader.opened.wait()
+        self.collector = Collector(
+            database=self._database,
+            store=self._store,
+            settings=self._settings,
+            trusted=uploader.trusted,
+            in_flight=lambda: uploader.in_flight,
+            deleted=self.cache.drop,
+            now_us=self._ledger.now_us,
+        )
+        try:
+            await self.collector.run()
+        finally:
+            self.collector.close()
+
     # --- what the stages tell ---
 
     async def _stick(self, stuck: list[tuple[int, str]]) -> None:
         """Streams that cannot be sealed keep their rows."""
         await self._database.writer.run(stick, stuck, self._ledger.now_us())
 
+    async def _rewind(self) -> None:
+        """Seal anew, once the uploader knows behind what."""
+        assert self.uploader is not None  # noqa: S101 - the uploader asks
+        self._tasks["seal"].cancel()
+        await asyncio.gather(self._tasks["seal"], return_exceptions=True)
+        self._begin("seal", self._seal(self.uploader))
+
     async def _adopt(self, made: Made) -> None:
         """Keep what was just uploaded for readers; beside a folder store that would be a second copy on one disk."""
         assert self.cache is not None  # noqa: S101 - stages run only after `open`
         beside = self._settings.object_store == "folder"
         if beside or not await self.cache.adopt(made.facts.made, made.file):
-            made.file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it takes room until the folder is emptied at the next start
+                made.file.unlink(missing_ok=True)
 
     def _published(self, composed: Composed) -> None:
         self.pressure.published(composed.header.through_row, sum(seal.log_bytes for seal in composed.seals))

@@ -29,9 +29,10 @@ class Pressure:
         self._sealed_us: dict[int, int] = {}  # by their last rows: what came after a seal is younger than this
 
     async def begin(self, database: Database) -> None:
-        """Count what a start finds."""
+        """Count what a start finds, or what is to be sealed anew."""
         self.published_through, self.bytes, self._oldest_us = await database.readers.run(_look)
         self.sealed_through, self._unsealed_us = self.published_through, self._oldest_us
+        self.sealed_bytes, self._sealed_us = 0, {}
 
     def committed(self, batch: Batch) -> None:
         """A batch is on disk."""

@@ -50,6 +50,16 @@ class Outbox:
     def rewrites(self) -> list[Rewrite]:
         return [rewrite for rewrite, _ in self._rewrites]
 
+    async def dropped_seals(self) -> list[Seal]:
+        """Take all seals out: they are not to be published any more."""
+        async with self._changed:
+            dropped = list(self._seals)
+            self._seals.clear()
+            if not self._rewrites:
+                self.filled.clear()
+            self._changed.notify_all()
+            return dropped
+
     async def done(self, seals: int, rewrites: dict[int, bool]) -> None:
         """The oldest seals are published; rewrites, by their place, are published or refused."""
         async with self._changed:

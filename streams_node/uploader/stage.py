@@ -4,12 +4,14 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import sql
 from streams_node.config import Settings
 from streams_node.errors import Fenced, StreamsError, Unavailable
 from streams_node.ingest.ledger import Ledger
+from streams_node.manifest import AlreadyPublished
 from streams_node.observe.logs import get_logger
 from streams_node.placement.made import Made
 from streams_node.uploader.outbox import Outbox
@@ -26,11 +28,13 @@ _BACKOFF_S_MAX = 15.0
 
 
 class Hooks(NamedTuple):
-    """What the composition does: `open_publisher` finds out whose the bucket is, `adopt` takes a file that
-    is in the bucket now, `on_published` hears of each generation.
+    """What the composition does: `open_publisher` finds out whose the bucket is, `rewind` has the log sealed again from
+    where it has been published to, `adopt` takes a file that is in the bucket now, `on_published` hears of each
+    generation.
     """
 
     open_publisher: Callable[[], Awaitable[Publisher]]
+    rewind: Callable[[], Awaitable[None]]
     adopt: Callable[[Made], Awaitable[None]]
     on_published: Callable[[Composed], None]
 
@@ -79,6 +83,15 @@ class Uploader:
         """Whether the bucket is known to be this node's."""
         return self._publisher is not None and not self.fenced
 
+    @property
+    def in_flight(self) -> set[str]:
+        """Objects that may be in the bucket, and that no generation names yet."""
+        return self._placer.in_flight
+
+    async def trusted(self) -> bool:
+        """Whether what the bucket has beyond the catalogue may be deleted."""
+        return self.open and self._publisher is not None and await self._publisher.trusted()
+
     async def until_published(self, row: int) -> None:
         """Wait until a generation covers a log row."""
         async with self._published:
@@ -87,13 +100,16 @@ class Uploader:
     async def run(self) -> None:
         """Until the node ends, or another one takes the bucket over."""
         try:
-            self._publisher = await self._persist(self._hooks.open_publisher)
-            self.opened.set()
-            self._release(self._publisher.standing.through_row)
-            await self._tell()
+            await self._open()
             while True:
                 await self._due()
-                await self._persist(self._round)
+                try:
+                    await self._persist(self._round)
+                except AlreadyPublished as late:
+                    log.warning(
+                        "a generation of an earlier life arrived late; the log is sealed anew", what=late.message
+                    )
+                    await self._begin_again()
         except Fenced as failure:
             self.fenced, self.problem = True, failure.message
             log.error(  # noqa: TRY400 - the message says all
@@ -106,6 +122,22 @@ class Uploader:
             if self._releasing is not None:
                 self._releasing.cancel()
                 await asyncio.gather(self._releasing, return_exceptions=True)
+
+    async def _open(self) -> None:
+        self._publisher = await self._persist(self._hooks.open_publisher)
+        self.opened.set()
+        self._release(self._publisher.standing.through_row)
+        await self._tell()
+
+    async def _begin_again(self) -> None:
+        """What waits was sealed without knowing of that generation, and may hold the same entries: it is dropped."""
+        self.opened.clear()
+        for seal in await self._outbox.dropped_seals():
+            self._placer.forget(seal.objects)
+        await self._hooks.rewind()
+        for seal in await self._outbox.dropped_seals():  # the one that waited for room
+            self._placer.forget(seal.objects)
+        await self._open()
 
     async def _due(self) -> None:
         """Wait for something to upload, or for the moment at which changed metadata is published anyway."""
@@ -135,11 +167,11 @@ class Uploader:
             await self._hooks.adopt(made)
         for seal in composed.seals:
             if seal.ends is not None:
-                seal.ends.unlink(missing_ok=True)
+                _remove(seal.ends)
         self._placer.forget(composed.objects)
         for rewrite in refused:
             for made in rewrite.outputs:
-                made.file.unlink(missing_ok=True)
+                _remove(made.file)
             self._placer.forget(rewrite.outputs)
         await self._outbox.done(len(composed.seals), composed.rewrites)
         self._hooks.on_published(composed)
@@ -148,12 +180,12 @@ class Uploader:
         await self._snapshots.after(self._publisher.chain, self._publisher.standing, composed.data)
 
     async def _persist(self, work: Callable[[], Awaitable[Publisher | None]]) -> Publisher:
-        """Try until it works; the waits grow. Only being fenced ends it."""
+        """Try until it works; the waits grow. Only generations that are not this life's end it."""
         wait_s = _BACKOFF_S
         while True:
             try:
                 done = await work()
-            except Fenced:
+            except (Fenced, AlreadyPublished):
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever it is, the log keeps the entries, and it is tried again
                 self.failures += 1
@@ -188,6 +220,14 @@ class Uploader:
                 wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
             else:
                 done, wait_s = through, _BACKOFF_S
+
+
+def _remove(file: Path) -> None:
+    """A file that is not needed any more. One that stays must not stop what follows its publication."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as failure:
+        log.warning("a file could not be removed", file=str(file), error=str(failure))
 
 
 def _any_unpublished(db: sqlite3.Connection) -> bool:
