@@ -34,7 +34,7 @@ EPOCH_LEAP = 2**20  # a node may use so many epochs beyond the newest one that i
 STREAM_LEAP = 2**40  # more streams than a node can make between two publishes, or in its life
 BUCKET_LEAP = 2**20
 RESTORING = f"{DATABASE}.restoring"
-_CACHE_KIB = 256 * 1024
+_CACHE_KIB = 64 * 1024  # of each of the two databases: names are looked up in another order than they lie in
 _SQL = mirror_statements()
 _PLACEMENT = sql.queries("placement")
 
@@ -143,6 +143,7 @@ def _fill(path: Path, mirror: Path, newest: int, now_us: int, *, accept_loss: bo
     with contextlib.closing(_open_new(path)) as db:
         migrate(db)
         db.execute(_SQL.attach_mirror, (str(mirror),))
+        db.execute(f"PRAGMA mirror.cache_size = -{_CACHE_KIB}")
         homeless = [
             f"stream {stream} (`{name}`) is in bucket {bucket}, which no record names"
             for stream, bucket, name in db.execute(_SQL.homeless_streams)

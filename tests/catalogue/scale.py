@@ -44,8 +44,8 @@ def run(store: RetryingStore, folder: Path, count: int) -> None:
         for first in range(0, count, _SLICE):
             some = range(first, min(first + _SLICE, count))
             made = header(len(sums), sums[-1], next_stream=count + 1, next_bucket=2)
-            sums.append(chain.commit(made, compose(made, [Bucket(id=1, name="b", created_us=1, alive=True), *streams(some)],
-                                                   encode_all(ends(some, 1)))))  # fmt: skip
+            records = [Bucket(id=1, name="b", created_us=1, alive=True), *streams(some)]
+            sums.append(chain.commit(made, compose(made, records, encode_all(ends(some, 1)))))
     with timed("mirror", count):
         applied(chain, mirror, sums)
     made = header(len(sums), sums[-1], next_stream=count + 1, next_bucket=2)
@@ -81,11 +81,17 @@ def ends(some: range, entries: int) -> Iterator[End]:
 
 @contextmanager
 def timed(what: str, count: int) -> Iterator[None]:
-    start = time.monotonic()
+    start, busy = time.monotonic(), time.process_time()
     yield
-    seconds = time.monotonic() - start
+    seconds, cpu_s = time.monotonic() - start, time.process_time() - busy
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    facts = {"what": what, "streams": count, "seconds": round(seconds, 2), "peak_rss_mib": peak_mib}
+    facts = {
+        "what": what,
+        "streams": count,
+        "seconds": round(seconds, 2),
+        "cpu_s": round(cpu_s, 2),
+        "peak_rss_mib": peak_mib,
+    }
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 
