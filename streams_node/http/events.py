@@ -30,8 +30,9 @@ async def event_stream(
     """Entries as they come, until the stream is closed, the client leaves, or the connection is due for a new one."""
     context.metrics.count_read("sse")
     with context.live.attached(state, "sse") as hub, watched(scope, receive) as left:
-        await send({"type": "http.response.start", "status": 200, "headers": _headers(state, start)})
         follower = Follower(context, hub, start, query, scope.get(CYCLE))
+        await follower.begin()
+        await send({"type": "http.response.start", "status": 200, "headers": _headers(state, start)})
         with suppress(StreamsError):  # the stream ended under its reader: the client comes back and is told so
             await follower.run(send, left)
     context.ledger.touch(state)
@@ -42,7 +43,7 @@ async def event_stream(
 class Follower:
     """One reader at its position."""
 
-    __slots__ = ("_context", "_cycle", "_hub", "_query", "_wrote", "position")
+    __slots__ = ("_context", "_cycle", "_first", "_hub", "_query", "_wrote", "position")
 
     def __init__(self, context: Context, hub: Hub, position: int, query: ReadQuery, cycle: Cycle | None) -> None:
         self._context = context
@@ -50,7 +51,13 @@ class Follower:
         self._query = query
         self._cycle = cycle
         self._wrote = 0.0
+        self._first: Page | None = None
         self.position = position
+
+    async def begin(self) -> None:
+        """Read the first page of what is there before anything is answered: a failure then has a status."""
+        if self.position < self._hub.state.tail.seq:
+            self._first = await timed_page(self._context, self._hub.state, self.position, self._query)
 
     async def run(self, send: Send, left: "asyncio.Future[None]") -> None:
         """Send what is there, then what comes."""
@@ -90,7 +97,9 @@ class Follower:
         return True
 
     async def _send_page(self, send: Send) -> Page:
-        page = await timed_page(self._context, self._hub.state, self.position, self._query)
+        page, self._first = self._first, None
+        if page is None:
+            page = await timed_page(self._context, self._hub.state, self.position, self._query)
         self._context.metrics.read_bytes += len(page.payload)
         await send({"type": "http.response.body", "body": self._event(page), "more_body": True})
         self.position = page.end
