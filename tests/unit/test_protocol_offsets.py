@@ -108,7 +108,7 @@ def test_the_start_alias_is_no_token_of_ours() -> None:
 
 def stream(*fences: tuple[int, int], tail: int, earliest: int = 0) -> StreamState:
     """A stream with these (epoch, first sequence) pairs."""
-    config = Configured(1, "text/plain", 0, None, None, None, fences[0][0], len(fences), "generic", 0, earliest)
+    config = Configured(1, "text/plain", 0, None, None, None, fences[0][0], len(fences), "generic", 0, earliest, 0)
     head = Head(tail, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, None, None, None)
     return StreamState(Name("b", "s"), 1, config, head, {}, list(fences[1:]))
 
