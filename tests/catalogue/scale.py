@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streams_node.manifest import Chain, bootstrap, claim, compose, feed, parts_of, put_snapshot
 from streams_node.manifest.mirror import command_apply, command_snapshot
-from streams_node.manifest.records import Bucket, End, Stream, encode_all
+from streams_node.manifest.records import Bucket, End, Record, Stream, encode_all
 from streams_node.objects import FolderStore, ObjectStore, RequestCounts, RetryingStore
 from streams_node.objects.s3 import S3Store
 from tests.catalogue.world import NODE, NOW_US, RIVAL, header
@@ -44,7 +44,7 @@ def run(store: RetryingStore, folder: Path, count: int) -> None:
         for first in range(0, count, _SLICE):
             some = range(first, min(first + _SLICE, count))
             made = header(len(sums), sums[-1], next_stream=count + 1, next_bucket=2)
-            records = [Bucket(id=1, name="b", created_us=1, alive=True), *streams(some)]
+            records: list[Record] = [Bucket(id=1, name="b", created_us=1, alive=True), *streams(some)]
             sums.append(chain.commit(made, compose(made, records, encode_all(ends(some, 1)))))
     with timed("mirror", count):
         applied(chain, mirror, sums)
