@@ -60,6 +60,10 @@ class Bucket:
     def troubled(self) -> bool:
         return bool(self.plan.away or self.plan.chances)
 
+    @property
+    def place(self) -> str:
+        return self.open_bare().place
+
     def connect(self, counts: RequestCounts) -> RetryingStore:
         """As a node sees it: through a line of its own."""
         self.lines.append(FaultyStore(self.open_bare(), self.plan))
