@@ -9,13 +9,14 @@ import pytest
 
 from tests.crash.folder import CrashedFolder
 from tests.crash.points import WAYS, Way, crowd, fill_disk, named_in_source
+from tests.crash.tiers import points as tiers
 
 HITS = 3
 LOAD_S = 0.3
 
 
 def test_every_point_in_the_code_has_a_way_to_it() -> None:
-    assert named_in_source() == sorted(WAYS)
+    assert named_in_source() == sorted([*WAYS, *tiers.WAYS, *tiers.WORKER_WAYS, *tiers.BOOTSTRAP_POINTS])
 
 
 @pytest.mark.parametrize("name", sorted(WAYS))

@@ -15,13 +15,17 @@ _LAST_S = 0.3
 
 
 class TieredFolder(CrashedFolder):
-    """As its parent; its end is that everything is published and nothing is left lying about."""
+    """As its parent; its end is that everything is published and nothing is left lying about.
+
+    `settings` name another store than a folder.
+    """
 
     def __init__(
         self, folder: Path, seed: str, *, settings: Mapping[str, object] | None = None, load: Load | None = None
     ) -> None:
-        place = {"object_store": "folder", "object_store_folder": folder / "bucket"}
-        super().__init__(folder / "data", seed, {**TIERS, **place, **(settings or {})}, load)
+        self.place = folder / "bucket"
+        place = settings or {"object_store_folder": self.place}
+        super().__init__(folder / "data", seed, {**TIERS, **place}, load)
         self.bucket = Bucket(Settings(data=self.data, no_auth=True, **self.settings))  # type: ignore[arg-type]
 
     async def rest(self) -> None:

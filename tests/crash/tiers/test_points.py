@@ -11,7 +11,6 @@ from random import Random
 
 import pytest
 
-from tests.crash.points import named_in_source
 from tests.crash.tiers.folder import TieredFolder
 from tests.crash.tiers.points import WAYS, WORKER_WAYS, Way
 
@@ -19,7 +18,7 @@ HITS = 3
 _CHILD_S = 15.0
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(WAYS) if name in named_in_source()])
+@pytest.mark.parametrize("name", sorted(WAYS))
 def test_nothing_is_lost_at(
     name: str, tmp_path: Path, crash_seed: str, record_property: Callable[[str, object], None]
 ) -> None:
@@ -33,13 +32,13 @@ async def _hit(folder: TieredFolder, name: str, way: Way, random: Random) -> Non
     for _ in range(HITS):
         if way.fresh:
             shutil.rmtree(folder.data, ignore_errors=True)
-            shutil.rmtree(folder.settings["object_store_folder"], ignore_errors=True)  # type: ignore[call-overload]
+            shutil.rmtree(folder.place, ignore_errors=True)
         at = way.crash_at(name, random)
         assert await folder.die_at(at), f"the node did not die at {at}"
     await folder.rest()
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(WORKER_WAYS) if name in named_in_source()])
+@pytest.mark.parametrize("name", sorted(WORKER_WAYS))
 def test_the_node_goes_on_when_its_worker_dies_at(
     name: str, tmp_path: Path, crash_seed: str, record_property: Callable[[str, object], None]
 ) -> None:

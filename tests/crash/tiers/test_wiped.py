@@ -25,7 +25,7 @@ class Lives:
 
     def __init__(self, folder: Path, seed: str, settings: Mapping[str, object] | None = None) -> None:
         self.folder = folder
-        self.settings = {**TIERS, **_KEPT, "object_store_folder": folder / "bucket", **(settings or {})}
+        self.settings = {**TIERS, **_KEPT, **(settings or {"object_store_folder": folder / "bucket"})}
         self.scribes = Scribes(seed)
         self.number = -1
         self.deaths: dict[str, int] = {}
