@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sqlite3
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -42,6 +43,7 @@ _PLACES_KEPT = 1024  # readers that are in the middle of a stream
 _DAMAGED_S = 5.0  # an object that is damaged in the store is not fetched again for every request
 _DAMAGED_MAX = 256
 _DIRECTORIES_AT_ONCE = 4
+_LOOKS_MAX = 8  # for directories: merges may bring new packs meanwhile
 _JOIN_BYTES = 1 << 17  # a smaller join takes the loop no longer than a hop to a thread
 
 
@@ -155,7 +157,7 @@ class ColdReader:
         cannot be had is a failure only of those streams whose entries are found nowhere else.
         """
         failures: dict[str, StreamsError] = {}
-        while True:
+        for _ in range(_LOOKS_MAX):
             try:
                 return await self._database.readers.run(locate, self.directories, stream, seq, places_max=places_max)
             except DirectoriesMissing as missing:
@@ -163,6 +165,7 @@ class ColdReader:
                 if again:
                     raise again[0] from None
                 failures.update(await self._learn(missing.packs))
+        raise Unavailable("the directories of packs change faster than they can be read; try again")
 
     async def _learn(self, packs: list[ObjectFacts]) -> dict[str, StreamsError]:
         """Read the directories of packs out of the packs themselves, and keep them; returns those that failed."""
@@ -202,7 +205,10 @@ class ColdReader:
             return await self._run(self._directory, facts, ending)
 
         blob = await self._twice(facts.made, attempt)
-        await self._database.writer.run(keep_directories, [(facts.made, blob)])
+        try:
+            await self._database.writer.run(keep_directories, [(facts.made, blob)])
+        except sqlite3.Error as problem:  # a full disk: it is in memory, and is fetched again after that
+            log.warning("the directory of a pack was not kept", object=facts.made, error=str(problem))
 
     def _directory_of_copy(self, facts: ObjectFacts, path: Path) -> bytes:
         try:

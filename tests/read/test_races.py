@@ -306,6 +306,20 @@ def test_a_directory_is_read_out_of_the_end_of_a_pack_however_large_it_is(
     world(test)
 
 
+def test_a_directory_that_cannot_be_kept_is_no_readers_error(world: World) -> None:
+    async def test(world: Layers) -> None:
+        await world.create(JSON)
+        await world.sealed(0, ENTRIES, own_bytes=10**6)
+        await world.forget_directories()
+        await world.database.writer.run(_execute, [("DROP TABLE directories", ())])
+        await world.database.writer.run(
+            _execute, [("CREATE VIEW directories AS SELECT 0 AS object, x'00' AS directory", ())]
+        )
+        assert (await world.check(0, 0, 10**6)).up_to_date
+
+    world(test)
+
+
 def test_a_pack_without_a_readable_directory_fails_only_what_is_found_nowhere_else(world: World) -> None:
     async def test(world: Layers) -> None:
         await world.create(JSON)

@@ -16,7 +16,7 @@ from tests.read.layers import Layers, layers
 KINDS = ("application/json", "text/plain", "application/json", "image/png", "application/json")
 SIZES = (1, 2, 7, 24, 63, 64, 65, 130, 400)
 READERS = 4
-MOVES = 500
+MOVES = 300
 
 
 @pytest.mark.parametrize("round_index", range(4))
