@@ -3,6 +3,7 @@
 StreamsError
 ├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
 │   ├── InvalidOffset         well formed, but this stream never issued it
+│   ├── BadProfile            a profile document, or an entry that its stream's profile cannot take
 │   └── ReservedPath          a name that belongs to the node
 ├── Unauthorized              no key, or the wrong one
 ├── Missing                   no such stream, bucket or route
@@ -56,6 +57,13 @@ class InvalidOffset(StreamsError):
     def __init__(self, message: str, tail: str) -> None:
         super().__init__(message)
         self.tail = tail
+
+
+class BadProfile(InvalidRequest):
+    """Says what is wrong in the words that clients of the protocol know."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        StreamsError.__init__(self, message, **facts)
 
 
 class ReservedPath(StreamsError):
