@@ -99,7 +99,8 @@ class Upkeep:
         quiet = committer.stored_bytes == self._stored_bytes and not committer.queued_appends
         self._stored_bytes = committer.stored_bytes
         late = time.monotonic() - self._heads_at > self._context.settings.heads_flush_ms / 1000
-        if (quiet or late) and committer.dirty_count and not self._context.ledger.refusals:
+        behind = committer.dirty_count or committer.rows_behind
+        if (quiet or late) and behind and not self._context.ledger.refusals:
             self._heads_at = time.monotonic()
             committer.flush_heads()
         return False

@@ -56,8 +56,8 @@ INSERT INTO tombstones (bucket, name, epoch, stream, deleted_us) VALUES (?, ?, ?
 INSERT INTO graves (stream, last_row) VALUES (?, ?);
 
 -- name: next_graves
--- Dead streams with log rows left.
-SELECT stream, last_row FROM graves LIMIT ?;
+-- Dead streams with log rows left. A row above `heads_through` stays: it is what keeps its number from being given again.
+SELECT stream, last_row FROM graves WHERE last_row <= (SELECT value FROM node WHERE name = 'heads_through') LIMIT ?;
 
 -- name: move_grave
 -- How far the freeing of a dead stream has come.

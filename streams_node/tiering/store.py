@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 def store_of(settings: Settings, counts: RequestCounts, known: Local) -> RetryingStore:
     """The store of these settings, not asked anything yet."""
-    if settings.object_store == "memory" and known.generation:
+    if settings.object_store == "memory" and known.fence:
         raise StoreRefused(
             "object_store=memory keeps nothing over a restart, and this data folder has entries there already; "
             "use it with an empty folder"
