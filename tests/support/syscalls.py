@@ -84,7 +84,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 class _Registers(ctypes.Structure):
-    _fields_ = [
+    _fields_ = [  # type: ignore[mutable-override] # noqa: RUF012 - as ctypes wants it
         (name, ctypes.c_ulonglong)
         for name in (
             "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs gs ds es "
@@ -130,7 +130,7 @@ class _Call:
         return ctypes.c_longlong(registers.rax).value
 
     def memory(self, address: int, size: int) -> bytes:
-        with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+        with Path(f"/proc/{self.pid}/mem").open("rb", buffering=0) as memory:
             memory.seek(address)
             return memory.read(size)
 
@@ -145,13 +145,16 @@ class _Call:
         place = ctypes.c_int(folder & 0xFFFFFFFF).value
         base = "cwd" if place == _AT_FDCWD else f"fd/{place}"
         name = self.text(address)
-        return os.path.normpath(name if name.startswith("/") else f"{os.readlink(f'/proc/{self.pid}/{base}')}/{name}")
+        return os.path.normpath(name if name.startswith("/") else f"{self._link(base)}/{name}")
 
     def file(self, at: int = 0) -> str:
         try:
-            return os.readlink(f"/proc/{self.pid}/fd/{self.arguments[at] & 0xFFFFFFFF}")
+            return self._link(f"fd/{self.arguments[at] & 0xFFFFFFFF}")
         except OSError:
             return ""
+
+    def _link(self, name: str) -> str:
+        return str(Path(f"/proc/{self.pid}/{name}").readlink())
 
     def position(self) -> int:
         """Where a plain write goes."""
@@ -181,7 +184,7 @@ class Recorder:
             self._count = mmap.mmap(count.fileno(), 8)
         self.steps = 0
 
-    def entering(self, call: _Call) -> Step | None:
+    def entering(self, call: _Call) -> Step | None:  # noqa: C901 - a table of calls
         """The step that a call will be, if the kernel does it."""
         name, given = call.name, call.arguments
         match name:
@@ -274,48 +277,60 @@ def _path_in(call: _Call) -> str:
 # --- all of them ----------------------------------------------------------------------------------------------------
 
 
-def _watch(first: int, recorder: Recorder) -> int:
-    """Let the processes run from stop to stop; the exit status of the first one."""
-    options = _SYSGOOD | _FORK | _VFORK | _CLONE | _EXEC | _SECCOMP | _EXITKILL
-    known: set[int] = {first}
-    pending: dict[int, Step | None] = {}
-    calls: dict[int, _Call] = {}
-    os.waitpid(first, _WALL)
-    _ptrace(_SETOPTIONS, first, options)
-    _ptrace(_CONT, first, 0)
-    result = 0
-    while True:
-        try:
-            pid, status = os.waitpid(-1, _WALL)
-        except ChildProcessError:
-            return result
-        if not os.WIFSTOPPED(status):
-            known.discard(pid)
-            if pid == first:
+class Watch:
+    """Lets the processes run from stop to stop."""
+
+    def __init__(self, first: int, recorder: Recorder) -> None:
+        self._first = first
+        self._recorder = recorder
+        self._known = {first}
+        self._pending: dict[int, tuple[_Call, Step]] = {}
+
+    def run(self) -> int:
+        """Until all have ended; the exit status of the first one."""
+        os.waitpid(self._first, _WALL)
+        _ptrace(_SETOPTIONS, self._first, _SYSGOOD | _FORK | _VFORK | _CLONE | _EXEC | _SECCOMP | _EXITKILL)
+        _ptrace(_CONT, self._first, 0)
+        result = 0
+        while True:
+            try:
+                pid, status = os.waitpid(-1, _WALL)
+            except ChildProcessError:
+                return result
+            if os.WIFSTOPPED(status):
+                _ptrace(*self._stopped(pid, os.WSTOPSIG(status), status >> 16))
+            elif pid == self._first:
                 result = os.waitstatus_to_exitcode(status)
-            continue
-        number, event = os.WSTOPSIG(status), status >> 16
-        how, deliver = _CONT, 0
+
+    def _stopped(self, pid: int, number: int, event: int) -> tuple[int, int, int]:
+        """How it goes on: to its next stop of interest, with the signal that it was sent."""
         try:
             if event == _EVENT_SECCOMP:
-                call = _Call(pid)
-                step = recorder.entering(call)
-                if step is not None:
-                    pending[pid], calls[pid], how = step, call, _SYSCALL
-            elif number == signal.SIGTRAP | 0x80:
-                waited = pending.pop(pid, None)
-                value = calls.pop(pid).result() if waited is not None else -1
-                if waited is not None and value >= 0:
-                    recorder.done(waited, value)
-            elif event:
-                pass
-            elif pid not in known and number == signal.SIGSTOP:
-                known.add(pid)
-            else:
-                deliver = number
-        except (OSError, ProcessLookupError):  # it was killed meanwhile
-            pending.pop(pid, None)
-        _ptrace(how, pid, deliver)
+                return (_SYSCALL if self._entering(pid) else _CONT), pid, 0
+            if number == signal.SIGTRAP | 0x80:
+                self._leaving(pid)
+                return _CONT, pid, 0
+        except OSError:  # it was killed meanwhile
+            self._pending.pop(pid, None)
+        if event:
+            return _CONT, pid, 0
+        if pid not in self._known and number == signal.SIGSTOP:  # how a new process, or thread, begins
+            self._known.add(pid)
+            return _CONT, pid, 0
+        return _CONT, pid, number
+
+    def _entering(self, pid: int) -> bool:
+        call = _Call(pid)
+        step = self._recorder.entering(call)
+        if step is not None:
+            self._pending[pid] = call, step
+        return step is not None
+
+    def _leaving(self, pid: int) -> None:
+        call, step = self._pending.pop(pid)
+        result = call.result()
+        if result >= 0:
+            self._recorder.done(step, result)
 
 
 def main() -> int:
@@ -327,10 +342,10 @@ def main() -> int:
         _ptrace(_TRACEME, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
         _install_filter()
-        os.execvp(sys.argv[at + 1], sys.argv[at + 1 :])
+        os.execvp(sys.argv[at + 1], sys.argv[at + 1 :])  # noqa: S606 - the command that was given
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os.kill(child, number))
-    return abs(_watch(child, recorder))
+    return abs(Watch(child, recorder).run())
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Owns     nothing: a store of its own, and a read-only look into the database.
 Keeps    every key of the bucket is one that `objects/keys.py` makes, and is named by somebody: an object by the
-         catalogue, a generation or a snapshot by the chain. The catalogue is read by `manifest/rebuild`, from the bucket
-         alone, and held against the node's table of objects.
+         catalogue, a generation or a snapshot by the chain. The catalogue is read by `manifest/rebuild`, from the
+         bucket alone, and held against the node's table of objects.
 """
 
 import asyncio

@@ -5,13 +5,33 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from streams_node.config import Settings
+from tests.crash.appenders import Plain, Producer, Tailer
 from tests.crash.folder import CrashedFolder
-from tests.crash.load import Load
+from tests.crash.lifecycles import BucketKeeper, Churner, Closer, Toucher
+from tests.crash.load import Load, Writer
+from tests.crash.model import Stream
 from tests.crash.tiers.bucket import Bucket
 from tests.crash.tiers.points import TIERS
 
 _REST_S = 20.0  # after the load: publish, merge, collect, and look twice
 _LAST_S = 0.3
+
+
+def somebody(seed: str) -> Load:
+    """A writer of every kind, and no more: the tiers want their share of the processor, too."""
+    lines, arrays, sure = Stream("/v1/stream/lines"), Stream("/v1/stream/arrays", json=True), Stream("/v1/stream/sure")
+    locks = {stream.path: asyncio.Lock() for stream in (lines, arrays, sure)}
+    writers: list[Writer] = [
+        Plain("plain", seed, lines, locks[lines.path]),
+        Plain("arrays", seed, arrays, locks[arrays.path]),
+        *(Producer(f"sure-{at}", seed, sure, locks[sure.path]) for at in range(2)),
+        Closer("closer", seed, json=False),
+        Churner("churn", seed, json=True),
+        BucketKeeper("keeper", seed),
+        Toucher("toucher", seed),
+        Tailer("tail", seed, arrays),
+    ]
+    return Load(writers, seed)
 
 
 class TieredFolder(CrashedFolder):
@@ -25,7 +45,7 @@ class TieredFolder(CrashedFolder):
     ) -> None:
         self.place = folder / "bucket"
         place = settings or {"object_store_folder": self.place}
-        super().__init__(folder / "data", seed, {**TIERS, **place}, load)
+        super().__init__(folder / "data", seed, {**TIERS, **place}, load or somebody(seed))
         self.bucket = Bucket(Settings(data=self.data, no_auth=True, **self.settings))  # type: ignore[arg-type]
 
     async def rest(self) -> None:

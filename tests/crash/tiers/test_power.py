@@ -1,9 +1,10 @@
 """The power goes away at any step that a node made on its disk, and at its bucket: what was acknowledged is there.
 
-A node and its workers run under `syscalls.py`, which writes down every write, sync and name, in a data folder and in the
-folder of its bucket. `power.py` says what is modelled and what is not. An image of both is made at random steps; a node
-starts on it, shows everything acknowledged by then and nothing that was never sent, and publishes all of it. Copies of
-objects and the mirror of the catalogue are never synced, so they are torn in many images, and must not be believed.
+A node and its workers run under `syscalls.py`, which writes down every write, sync and name, in a data folder and in
+the folder of its bucket. `power.py` says what is modelled and what is not. An image of both is made at random steps; a
+node starts on it, shows everything acknowledged by then and nothing that was never sent, and publishes all of it.
+Copies of objects in `cache/` are never synced, and the mirror of the catalogue is built without syncs, so they are torn
+in many images, and must not be believed.
 """
 
 import asyncio
@@ -15,11 +16,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from streams_node.testing.inprocess import InProcess, in_process
+from streams_node.tiering import Tiering
 from tests.crash.tiers.points import TIERS
 from tests.crash.tiers.power import Disk
 from tests.support import syscalls
@@ -37,9 +39,9 @@ _SHM = Path("/dev/shm")  # noqa: S108 - a second file system, on which no link r
 
 
 class State(NamedTuple):
-    """What one request leaves behind; `count`: how many steps had been made when its answer was here."""
+    """What one request leaves behind; `steps`: how many had been made when its answer was here."""
 
-    count: float
+    steps: float
     entries: list[str] | None  # None: there is no such stream
     closed: bool = False
 
@@ -91,8 +93,8 @@ class Witness:
 
     def judge(self, found: State, step: int) -> None:
         """It is as the last answer before the step left it, or as the request then under way would."""
-        at = max(number for number, state in enumerate(self.states) if state.count <= step)
-        possible = [state._replace(count=0) for state in self.states[at : at + 2]]
+        at = max(number for number, state in enumerate(self.states) if state.steps <= step)
+        possible = [state._replace(steps=0) for state in self.states[at : at + 2]]
         assert found in possible, (
             f"{self.path} after step {step}: {_short(found)}, and not one of {[_short(state) for state in possible]}"
         )
@@ -172,10 +174,10 @@ def test_nothing_acknowledged_goes_with_the_power(
 
 async def _starts(recorded: Recorded, image: Path, cut: int) -> None:
     data, bucket = (image / str(root).lstrip("/") for root in recorded.roots)
-    settings = {**TIERS, "object_store_folder": bucket}
+    settings: dict[str, Any] = {**TIERS, "object_store_folder": bucket}
     async with in_process(data, tiers=True, **settings) as node:
         await _judge(recorded, node, cut)
-        ledger, tiers = node.context.ledger, node.context.tiers
+        ledger, tiers = node.context.ledger, cast("Tiering", node.context.tiers)
         async with asyncio.timeout(20):
             await tiers.flush(ledger.committer.committed_through)
         await _judge(recorded, node, cut)

@@ -1,4 +1,4 @@
-"""The same with a real S3 server: deaths at points where a request is under way or has just been answered, and a wipe."""
+"""The same with a real S3 server: deaths where a request is under way or was just answered, and a wipe."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The disk of a node is lost under load, again and again; another one begins from the bucket, and nothing is used twice."""
+"""The disk of a node is lost under load, again and again; another one begins from the bucket: nothing is used twice."""
 
 import asyncio
 import copy
@@ -11,7 +11,7 @@ from tests.crash.tiers.bucket import told
 from tests.crash.tiers.points import BOOTSTRAP_POINTS, TIERS
 from tests.crash.tiers.scribes import Scribes
 from tests.support.node_process import NodeDied, NodeProcess
-from tests.support.wire import Lost, Refused, Wire
+from tests.support.wire import Wire
 
 _LOAD_S = 0.8
 _KILL_S = 20.0
@@ -34,17 +34,19 @@ class Lives:
     def data(self) -> Path:
         return self.folder / f"life-{self.number}" / "data"
 
-    def start(self, crash_at: str | None = None, *, wiped: bool = True, **settings: object) -> NodeProcess:
+    def start(
+        self, crash_at: str | None = None, *, wiped: bool = True, settings: Mapping[str, object] | None = None
+    ) -> NodeProcess:
         """The next node; or, without a wipe, the one of the newest folder."""
         if wiped:
             self.number += 1
             self.data.parent.mkdir()
         begin = {"bootstrap_from_store": "true"} if self.number else {}
-        return NodeProcess(self.data, crash_at=crash_at, settings={**self.settings, **begin, **settings})
+        return NodeProcess(self.data, crash_at=crash_at, settings={**self.settings, **begin, **(settings or {})})
 
-    async def live(self, *, wiped: bool = True, seconds: float = _LOAD_S, **settings: object) -> None:
+    async def live(self, *, wiped: bool = True, seconds: float = _LOAD_S, **settings: str | int) -> None:
         """Begin from the bucket, judge, write, and lose power and disk."""
-        with self.start(wiped=wiped, **settings) as node:
+        with self.start(None, wiped=wiped, settings=settings) as node:
             await node.ready()
             await self._judge(node)
             running = asyncio.ensure_future(self.scribes.run(node.port))
@@ -111,10 +113,10 @@ async def _fenced(lives: Lives) -> None:
     assert before.above, "the former owner has nothing that it did not publish"
     with NodeProcess(former, settings=lives.settings) as node:
         async with asyncio.timeout(_FENCED_S):
-            while not node._found_port():
+            while not node._found_port():  # noqa: ASYNC110 - only its log says so
                 await asyncio.sleep(0.02)
             async with Wire(node.port) as wire:
-                while "fenced" not in (answer := await wire.request("GET", "/readyz")).body.decode():
+                while "fenced" not in (answer := await wire.request("GET", "/readyz")).body.decode():  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
                 assert answer.status == 503
                 refused = await wire.request("POST", "/v1/stream/plain-1", {"content-type": "text/plain"}, b"late\n")
@@ -130,6 +132,6 @@ async def _fenced(lives: Lives) -> None:
     after = told(former / "streams.db")
     assert after.generation == before.generation
     assert after.above, "what was not published has left the log"
-    with lives.start(wiped=False, bootstrap_from_store="false") as node:
+    with lives.start(wiped=False, settings={"bootstrap_from_store": "false"}) as node:
         await node.ready()
         await lives._judge(node)
