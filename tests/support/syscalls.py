@@ -84,7 +84,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 class _Registers(ctypes.Structure):
-    _fields_ = [  # type: ignore[mutable-override] # noqa: RUF012 - as ctypes wants it
+    _fields_ = [  # type: ignore[mutable-override]
         (name, ctypes.c_ulonglong)
         for name in (
             "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs gs ds es "
