@@ -33,8 +33,8 @@ from streams_node.profiles.metrics import normalise as normalise_metrics
 Normaliser = Callable[[Sequence[bytes], int], tuple[list[bytes], list[str | None]]]
 
 __all__ = [
-    "EMPTY_ONLY", "GENERIC", "JSON_ONLY", "KINDS", "Normaliser", "Profile", "installed", "kind_of", "normaliser", "parse",
-    "stored_profile",
+    "EMPTY_ONLY", "GENERIC", "JSON_ONLY", "KINDS", "Normaliser", "Profile", "installed", "kind_of", "normaliser",
+    "parse", "stored_profile",
 ]  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """Profile documents: what a client sends, what it is told, and the text a stream keeps.
 
-    {"apiVersion": "durable.streams/profile/v1", "profile": {"kind": "evlog", "redactKeys": ["pin"]}}
-    kept with the stream, in the log's database and in the catalogue:       evlog {"redactKeys":["pin"]}
-    without a configuration:                                                evlog
+{"apiVersion": "durable.streams/profile/v1", "profile": {"kind": "evlog", "redactKeys": ["pin"]}}
+kept with the stream, in the log's database and in the catalogue:       evlog {"redactKeys":["pin"]}
+without a configuration:                                                evlog
 """
 
 import json

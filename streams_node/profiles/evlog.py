@@ -1,7 +1,7 @@
 """The profile `evlog`: one wide event a request, in one envelope, without its secrets.
 
-    parse_config(members)     what a client may configure -> the normal form
-    Evlog(config)             a normaliser: entries -> entries as stored, and a routing key each
+parse_config(members)     what a client may configure -> the normal form
+Evlog(config)             a normaliser: entries -> entries as stored, and a routing key each
 """
 
 import re

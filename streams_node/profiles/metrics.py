@@ -1,7 +1,7 @@
 """The profile `metrics`: one interval of one series a record, in one envelope.
 
-    normalise(entries, now_us)    entries -> entries as stored, and the key of the series of each
-    series_key(...)               what names a series, whatever order its attributes came in
+normalise(entries, now_us)    entries -> entries as stored, and the key of the series of each
+series_key(...)               what names a series, whatever order its attributes came in
 """
 
 import math
@@ -175,7 +175,7 @@ def _quantile(given: object, buckets: Mapping[str, Number], share: float) -> Num
     if found is not None:
         return found
     bounds = [(bound, real(counted)) for name, counted in buckets.items() if (bound := number(name)) is not None]
-    wanted = share * math.fsum(counted for _, counted in bounds)
+    wanted = share * sum(counted for _, counted in bounds)
     reached = 0.0
     for bound, counted in bounds:
         reached += counted

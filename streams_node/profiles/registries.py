@@ -72,7 +72,7 @@ def _evlog_search() -> Document:
             "env": "environment", "msg": "message", "req": "requestId", "span": "spanId", "time": "timestamp",
             "trace": "traceId", "ts": "timestamp",
         },
-        "defaultFields": _defaults(message=2, why=1.5, fix=1.25) + [{"field": "error.message", "boost": 2}],
+        "defaultFields": [*_defaults(message=2, why=1.5, fix=1.25), {"field": "error.message", "boost": 2}],
         "fields": fields,
         "rollups": {
             # Two, because a record without a duration would be missing from every measure of a rollup that asks for it.

@@ -43,7 +43,7 @@ def text(value: object) -> str | None:
 def real(number: Number) -> float:
     """The nearest double; infinite when there is none."""
     try:
-        return float(number if type(number) is int else bytes(number))  # type: ignore[arg-type]  # not seen by `type(...) is`
+        return float(number if type(number) is int else bytes(number))
     except OverflowError:
         return math.inf
 
