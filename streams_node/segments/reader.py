@@ -78,19 +78,19 @@ class Group:
 
 
 class SealedFile:
-    """An open file. Its bytes are mapped, not read: deleting it takes nothing away from who has it open."""
+    """An open file, read where it is asked: deleting it takes nothing away from who has it open."""
 
     def __init__(self, path: Path, made: str, *, footer: Footer | None = None) -> None:
         self.made = made
         with _damage(made):
-            self._source = pa.memory_map(str(path))
+            self._source = pa.OSFile(str(path))  # a map is as fast, and ends the process when somebody cuts the file
         try:
             with _damage(made):
                 self._parquet = pq.ParquetFile(
                     self._source,
                     metadata=None if footer is None else footer.metadata,
                     page_checksum_verification=True,
-                    pre_buffer=False,  # that would copy what is in memory already
+                    pre_buffer=False,  # a page reads few parts, and these are in the system's memory mostly
                 )
             self.footer = check(self._parquet.metadata, made) if footer is None else footer
         except BaseException:

@@ -25,6 +25,18 @@ def register(metrics: Metrics, tiers: "Tiering") -> None:
     counter("streams_cache_fills", lambda: _cache(tiers, "fills"), "sealed objects fetched for readers")
     counter("streams_cache_evictions", lambda: _cache(tiers, "evictions"), "copies of objects that made room")
     counter("streams_cache_damaged", lambda: _cache(tiers, "damaged"), "copies of objects found damaged on disk")
+    counter("streams_cache_homeless", lambda: _cache(tiers, "homeless"), "objects read without a place for their copy")
+    counter("streams_groups_decoded", lambda: _groups(tiers, "decoded"), "row groups of sealed objects decoded")
+    counter("streams_groups_hits", lambda: _groups(tiers, "hits"), "row groups found decoded in memory")
+    gauge("streams_groups_bytes", lambda: _groups(tiers, "bytes"), "memory of decoded row groups")
+    gauge("streams_cold_reads_waiting", lambda: 0 if tiers.reader is None else tiers.reader.waiting, "reads in threads")
+    counter("streams_compaction_jobs", lambda: _jobs(tiers), "merges and other rewrites of sealed objects")
+    counter("streams_compaction_failures", lambda: _compaction(tiers), "rewrites of sealed objects that failed")
+    counter("streams_collected_objects", lambda: _collected(tiers), "objects deleted from the object store")
+    counter("streams_seals", lambda: _sealed(tiers, "seals"), "flushes of the log")
+    counter("streams_sealed_bytes", lambda: _sealed(tiers, "bytes"), "bytes of log that were sealed")
+    counter("streams_seal_failures", lambda: _sealed(tiers, "failures"), "flushes that failed and were tried again")
+    counter("streams_stuck_streams", lambda: _sealed(tiers, "stuck"), "streams found that cannot be sealed")
     gauge("streams_cache_bytes", lambda: 0 if tiers.cache is None else tiers.cache.bytes, "disk taken by copies")
 
 
@@ -42,3 +54,26 @@ def _requests(tiers: "Tiering") -> int:
 
 def _cache(tiers: "Tiering", name: str) -> int:
     return 0 if tiers.cache is None else int(getattr(tiers.cache.counts, name))
+
+
+def _groups(tiers: "Tiering", name: str) -> int:
+    return 0 if tiers.reader is None else int(getattr(tiers.reader.groups, name))
+
+
+def _jobs(tiers: "Tiering") -> int:
+    return 0 if tiers.compactor is None else sum(tiers.compactor.counts.jobs.values())
+
+
+def _compaction(tiers: "Tiering") -> int:
+    return 0 if tiers.compactor is None else tiers.compactor.counts.failures
+
+
+def _collected(tiers: "Tiering") -> int:
+    if tiers.collector is None:
+        return 0
+    counts = tiers.collector.counts
+    return counts.dead + counts.orphans + counts.catalogue
+
+
+def _sealed(tiers: "Tiering", name: str) -> int:
+    return 0 if tiers.segmenter is None else int(getattr(tiers.segmenter.counts, name))

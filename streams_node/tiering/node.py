@@ -107,7 +107,7 @@ class Tiering:
         opening = Opening(store, database, self._ledger, self.threads)
         await opening.at_start()
         await self.pressure.begin(database)
-        limits = Limits(settings.cache_bytes_max, settings.cold_reader_threads)
+        limits = Limits(settings.cache_bytes_max, settings.cold_reader_threads + settings.read_ahead_objects)
         root = settings.objects_folder if settings.object_store == "folder" else None
         self.cache = await Cache.open(self._folder.room("cache"), store, limits, local=root)
         self.reader = ColdReader(database, self.cache, settings)

@@ -79,11 +79,17 @@ class Pressure:
         """Age of the oldest row that no seal has taken; 0 when there is none."""
         if self._unsealed_us is None or self.committed_row() <= self.sealed_through:
             return 0.0
-        return max(0, self._ledger.now_us() - self._unsealed_us) / _SECOND_US
+        now_us = self._ledger.now_us()
+        self._unsealed_us = min(self._unsealed_us, now_us)  # a clock that was set back must not stop sealing by age
+        return (now_us - self._unsealed_us) / _SECOND_US
 
     def lag_s(self) -> float:
         """Age of the oldest row that is not published."""
-        return 0.0 if self._oldest_us is None else max(0, self._ledger.now_us() - self._oldest_us) / _SECOND_US
+        if self._oldest_us is None:
+            return 0.0
+        now_us = self._ledger.now_us()
+        self._oldest_us = min(self._oldest_us, now_us)
+        return (now_us - self._oldest_us) / _SECOND_US
 
     def watch(self) -> None:
         """Refuse appends beyond the bounds, and take them again below: reads go on all the time."""

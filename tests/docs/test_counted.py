@@ -18,8 +18,11 @@ PATH = "/v1/stream/s"
 # What only moves when a store or a copy of its objects is slow, damaged or many: tests/tiers makes them so.
 OF_STORES = {
     "streams_cache_damaged_total", "streams_cache_evictions_total", "streams_cache_fills_total",
-    "streams_cache_hits_total", "streams_store_damaged_total", "streams_store_retries_total",
-    "streams_store_settled_total", "streams_upload_failures_total",
+    "streams_cache_hits_total", "streams_cache_homeless_total", "streams_collected_objects_total",
+    "streams_compaction_failures_total", "streams_compaction_jobs_total", "streams_groups_decoded_total",
+    "streams_groups_hits_total", "streams_seal_failures_total", "streams_store_damaged_total",
+    "streams_store_retries_total", "streams_store_settled_total", "streams_stuck_streams_total",
+    "streams_upload_failures_total",
 }  # fmt: skip
 
 
