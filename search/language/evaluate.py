@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from search.language.analysis import needle, spaced
-from search.language.plan import AllOf, AnyOf, Compare, Exists, NotOf, Plan, Prefix, Target, Text
+from search.language.plan import AllOf, AnyOf, Compare, Exists, NotOf, Plan, Prefix, Target, Text, has_text
 from search.language.pointers import MISSING, Getter, flat, getter
 from search.language.score import TextMatch, TextScore, count_score
 from search.language.syntax import Op
@@ -95,6 +95,8 @@ class _Compiler:
                 return _value_matcher(plan.field, self._version, _test(plan))
 
     def scorer(self, plan: Plan, text_score: TextScore) -> Scorer:
+        if not has_text(plan):
+            return self._unscored(plan)
         match plan:
             case AllOf(parts):
                 return _sum_all([self.scorer(part, text_score) for part in parts])
@@ -103,8 +105,11 @@ class _Compiler:
             case Text():
                 return _best([self._text_scorer(plan, target, text_score) for target in plan.targets])
             case _:
-                matches = self.matcher(plan)
-                return lambda record: 0.0 if matches(record) else None
+                return self._unscored(plan)
+
+    def _unscored(self, plan: Plan) -> Scorer:
+        matches = self.matcher(plan)
+        return lambda record: 0.0 if matches(record) else None
 
     def _grouped(self, parts: Sequence[Plan], join: Callable[[list[_ValueClause], int], Matcher]) -> list[Matcher]:
         """A function a part, but one for all parts on the same field: its value is read once. Text comes last."""
