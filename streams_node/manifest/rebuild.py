@@ -71,7 +71,7 @@ def _best(
             attempt.path.unlink(missing_ok=True)
         way = "put it back from a copy of the bucket"
         if best is not None:
-            way += ", or accept the loss of what it says: everything else is restored"
+            way += ", or accept the loss of what it says (--bootstrap-accept-loss): everything else is restored"
         raise CatalogueError(
             f"the catalogue in {chain.store.place} cannot be read up to generation {through}: {shown}. To go on, {way}",
             damage=found,

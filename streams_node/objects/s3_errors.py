@@ -80,7 +80,8 @@ def translated(problem: Exception, request: Request) -> StoreError:
     if isinstance(problem, SSLError):
         return StoreRefused(f"{request.text}: TLS failed ({_shown(problem)}); look at the certificate and s3_endpoint")
     if isinstance(problem, BotoCoreError) and not isinstance(problem, _OF_THE_LINE):
-        return StoreRefused(f"{request.text}: {_shown(problem)}")  # a name, an address or a profile that cannot be
+        # A name, an address or a profile that cannot be.
+        return StoreRefused(f"{request.text}: {_shown(problem)}; look at s3_bucket, s3_endpoint and s3_region")
     # Anything else is a line that broke, and then a request may have arrived all the same.
     return _unavailable(request, _shown(problem))
 
@@ -127,4 +128,4 @@ def _retry_after_ms(headers: dict[str, Any]) -> int | None:
 
 
 def _shown(problem: Exception) -> str:
-    return str(problem)[:_SHOWN_CHARS]
+    return " ".join(str(problem).split())[:_SHOWN_CHARS]  # one line: some of the SDK's have more

@@ -79,7 +79,7 @@ class Bucket:
         self.plan.chances = {}
         self.plan._busy_left = 0
 
-    def keys(self) -> list[Key]:
+    def all_keys(self) -> list[Key]:
         bare = self.open_bare()
         found: list[Key] = []
         while True:

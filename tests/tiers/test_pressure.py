@@ -127,7 +127,7 @@ def test_a_disk_below_its_floor_refuses_writes_while_what_is_there_goes_to_the_b
             assert await rows(node) == 0
             await evict(node)
             assert await walk(node, S) == [1]
-            del node.upkeep._folder.free_bytes  # type: ignore[method-assign]
+            del node.upkeep._folder.free_bytes
             await until(lambda: not node.context.ledger.refusals, "writes are taken again")
             await append(node, S, 3)
 
