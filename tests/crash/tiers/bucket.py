@@ -35,6 +35,7 @@ class Told(NamedTuple):
     unpublished: int
     above: int  # log rows that no generation covers
     snapshot: int
+    merged: int  # how often, at most, entries were merged
 
 
 def told(database: Path) -> Told:
@@ -44,11 +45,12 @@ def told(database: Path) -> Told:
         objects = db.execute(_sql("objects")).fetchall()
         return Told(
             int(node["generation"]),
-            {made for made, dead in objects if not dead},
-            {made for made, dead in objects if dead},
+            {made for made, dead, _ in objects if not dead},
+            {made for made, dead, _ in objects if dead},
             db.execute(_sql("unpublished")).fetchone()[0],
             db.execute(_sql("rows_above"), (node["released_through"],)).fetchone()[0],
             int(node["snapshot"]),
+            max((level for _, _, level in objects), default=0),
         )
 
 

@@ -4,7 +4,7 @@ SELECT name, value FROM node;
 
 -- name: objects
 -- Every object, and whether it has left the catalogue.
-SELECT made, dead_us IS NOT NULL FROM objects;
+SELECT made, dead_us IS NOT NULL, level FROM objects;
 
 -- name: unpublished
 -- Names that the catalogue has not been told of.

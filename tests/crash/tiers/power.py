@@ -54,8 +54,9 @@ class Disk:
         self._safe: dict[str, int] = {}
         self._open: dict[str, list[Naming]] = defaultdict(list)
         self._steps = 0
-        for root in roots:  # they were there before
-            self._now[str(root)] = self._safe[str(root)] = self._new(folder=True)
+        self._roots = {str(root) for root in roots}  # they were there before
+        for root in self._roots:
+            self._now[root] = self._safe[root] = self._new(folder=True)
 
     def apply(self, step: Step) -> None:
         path = step.path
@@ -91,9 +92,9 @@ class Disk:
         for name in sorted(names):  # folders before what is in them
             target = folder / name.lstrip("/")
             file = self._files[names[name]]
-            if file.folder:
-                target.mkdir(parents=name in self._safe and str(Path(name).parent) not in names, exist_ok=True)
-            elif target.parent.is_dir() and not name.endswith("-shm"):
+            if file.folder and (name in self._roots or target.parent.is_dir()):
+                target.mkdir(parents=True, exist_ok=True)
+            elif not file.folder and target.parent.is_dir() and not name.endswith("-shm"):
                 target.write_bytes(_content(file, random))
 
     def _new(self, *, folder: bool) -> int:
