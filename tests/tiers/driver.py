@@ -21,7 +21,7 @@ from tests.http.wire import Reply, ask
 from tests.model.driver import Driver
 from tests.tiers.bucket import Bucket
 
-CACHE_BYTES = 24 << 10  # a few objects of these lives, and less than one of the large ones
+CACHE_BYTES = 4 << 10  # two or three objects of these lives, and less than a large one
 # So that every few appends are a flush, every few flushes a merge, and every generation or two a snapshot.
 TINY: dict[str, Any] = {
     "flush_bytes": 64 << 10, "flush_bytes_max": 64 << 10, "flush_ms_max": 10, "own_segment_bytes": 2000,
@@ -33,6 +33,8 @@ TINY: dict[str, Any] = {
 TROUBLE = {"unavailable": 503, "object_store_unavailable": 503, "object_corrupt": 500, "object_damaged": 500}
 _PATIENCE_S = 30.0
 _TRIES = 2
+_MERGE_S = 0.4  # much longer than a merge of what there is here
+_MERGES_MAX = 10
 
 
 class TieredDriver(Driver):
@@ -157,6 +159,18 @@ class TieredDriver(Driver):
         except TimeoutError:
             raise AssertionError(self.run(self._left_behind())) from None
 
+    def merge_all(self) -> None:
+        """Wait until the compaction finds nothing to do any more; it looks at most so long."""
+
+        async def wait() -> None:
+            for _ in range(_MERGES_MAX):
+                before = await self.node.context.database.readers.run(_live)
+                await asyncio.sleep(_MERGE_S)
+                if before == await self.node.context.database.readers.run(_live):
+                    return
+
+        self.run(wait())
+
     async def _left_behind(self) -> dict[str, object]:
         """What is not as it should be once all is published; empty when nothing is."""
         uploader, pressure = self.tiers.uploader, self.tiers.pressure
@@ -189,3 +203,7 @@ def _rest(db: sqlite3.Connection) -> tuple[int, int, int]:
     untold = db.execute("SELECT count(*) FROM unpublished").fetchone()[0]
     stuck = db.execute("SELECT count(*) FROM stuck").fetchone()[0]
     return rows, untold, stuck
+
+
+def _live(db: sqlite3.Connection) -> list[object]:
+    return db.execute("SELECT made FROM objects WHERE dead_us IS NULL ORDER BY made").fetchall()
