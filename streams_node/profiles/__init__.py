@@ -1,7 +1,7 @@
 """What a stream means: `generic` (nothing), `evlog` (wide request events), `metrics` (intervals of series).
 
     parse(body)            what a client posts to `_profile` -> Profile, or the refusal that it sees
-    normaliser(stored)     how the entries of an append become what is stored; None when they stay as they are
+    normaliser(kind, …)    how the entries of an append become what is stored; None when they stay as they are
     installed(kind)        the update of the schema registry that goes with a kind; None when it has none
 
 Owns     profile documents, the normalisation of entries, the keys derived from them, and the registries of profiles.
@@ -11,8 +11,7 @@ Keeps    pure: bytes and values in, bytes and values out, the time given from ou
 Dies     holds no state.
 """
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from streams_node.profiles import registries
@@ -22,9 +21,7 @@ from streams_node.profiles.documents import (
     JSON_ONLY,
     KINDS,
     Profile,
-    kind_of,
     parse,
-    stored_profile,
 )
 from streams_node.profiles.evlog import Evlog
 from streams_node.profiles.metrics import normalise as normalise_metrics
@@ -33,18 +30,15 @@ from streams_node.profiles.metrics import normalise as normalise_metrics
 Normaliser = Callable[[Sequence[bytes], int], tuple[list[bytes], list[str | None]]]
 
 __all__ = [
-    "EMPTY_ONLY", "GENERIC", "JSON_ONLY", "KINDS", "Normaliser", "Profile", "installed", "kind_of", "normaliser",
-    "parse", "stored_profile",
+    "EMPTY_ONLY", "GENERIC", "JSON_ONLY", "KINDS", "Normaliser", "Profile", "installed", "normaliser", "parse",
 ]  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
-def normaliser(stored: str) -> Normaliser | None:
-    """How entries of a stream with this profile are stored; made once for all streams that share it."""
-    profile = stored_profile(stored)
-    if profile.kind == "evlog":
-        return Evlog(profile.config)
-    return normalise_metrics if profile.kind == "metrics" else None
+def normaliser(kind: str, config: Mapping[str, Any]) -> Normaliser | None:
+    """How entries of a stream with this profile are stored."""
+    if kind == "evlog":
+        return Evlog(config)
+    return normalise_metrics if kind == "metrics" else None
 
 
 def installed(kind: str) -> dict[str, Any] | None:

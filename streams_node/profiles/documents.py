@@ -26,30 +26,12 @@ class Profile(NamedTuple):
     config: dict[str, Any]
 
     @property
-    def stored(self) -> str:
-        """The text that a stream keeps: equal for equal profiles."""
-        if not self.config:
-            return self.kind
-        return f"{self.kind} {json.dumps(self.config, separators=(',', ':'), ensure_ascii=False)}"
-
-    @property
     def document(self) -> dict[str, Any]:
         """What `_profile` answers."""
         return {"apiVersion": API_VERSION, "profile": {"kind": self.kind, **self.config}}
 
 
 GENERIC = Profile("generic", {})
-
-
-def kind_of(stored: str) -> str:
-    """The kind alone: it comes first."""
-    return stored.partition(" ")[0]
-
-
-def stored_profile(stored: str) -> Profile:
-    """What `Profile.stored` wrote."""
-    kind, _, config = stored.partition(" ")
-    return Profile(kind, json.loads(config) if config else {})
 
 
 def parse(body: bytes) -> Profile:
@@ -82,7 +64,7 @@ def _profile(raw: object) -> Profile:
     allowed = ("redactKeys", "correlation", "observability") if kind == "evlog" else ()
     shapes.members(config, "profile", allowed)
     parsed = Profile(kind, evlog.parse_config(config) if kind == "evlog" else {})
-    _encodable(parsed.stored)
+    _check_encodable(parsed.config)
     return parsed
 
 
@@ -95,8 +77,8 @@ def _bounded(digits: str) -> int:
     return int(digits[:16])
 
 
-def _encodable(stored: str) -> None:
+def _check_encodable(config: dict[str, Any]) -> None:
     try:
-        stored.encode("utf-8")
+        json.dumps(config, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise BadProfile("profile must not hold half of a surrogate pair") from None

@@ -13,7 +13,7 @@ from streams_node.errors import BadProfile
 
 REDACTED = "[REDACTED]"
 ALWAYS = ("password", "token", "secret", "authorization", "cookie", "apikey")
-DEPTH_MAX = 100  # of nested objects and arrays: each is a frame of the walk
+DEPTH_MAX = 64  # of nested objects and arrays: each is a frame of the walk
 PLACES_MAX = 1000  # listed
 PLACES_CHARS_MAX = 64 * 1024  # of the list: a long name may lead to many places
 MORE = "…"  # ends a list that is not complete

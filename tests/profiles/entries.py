@@ -6,9 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from streams_node.profiles import normaliser
+from streams_node.profiles import Normaliser, Profile, normaliser
 from streams_node.profiles.evlog import MEMBERS
 
+EVLOG, METRICS = Profile("evlog", {}), Profile("metrics", {})
 NOW_US = 1_700_000_000_123_456
 NOW = "2023-11-14T22:13:20.123Z"
 
@@ -41,16 +42,19 @@ def exact(text: bytes) -> Any:
     return json.loads(text, parse_float=Decimal)
 
 
-def stored_by(profile: str, *entries: object) -> list[Any]:
-    """What is stored of entries, which may be given as text."""
-    found = normaliser(profile)
+def ready(profile: Profile) -> Normaliser:
+    found = normaliser(profile.kind, profile.config)
     assert found is not None
+    return found
+
+
+def stored_by(profile: Profile, *entries: object) -> list[Any]:
+    """What is stored of entries, which may be given as text."""
     return [
-        exact(each) for each in found([each if isinstance(each, bytes) else raw(each) for each in entries], NOW_US)[0]
+        exact(each)
+        for each in ready(profile)([each if isinstance(each, bytes) else raw(each) for each in entries], NOW_US)[0]
     ]
 
 
-def keys_by(profile: str, *entries: object) -> list[str | None]:
-    found = normaliser(profile)
-    assert found is not None
-    return found([raw(each) for each in entries], NOW_US)[1]
+def keys_by(profile: Profile, *entries: object) -> list[str | None]:
+    return ready(profile)([raw(each) for each in entries], NOW_US)[1]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_node.errors import BadProfile, NotImplementedYet
-from streams_node.profiles import KINDS, installed, kind_of, parse, stored_profile
+from streams_node.profiles import KINDS, Profile, installed, parse
 from streams_node.schema.search_config import parse as parse_search
 from tests.profiles.entries import raw, values
 
@@ -98,9 +98,8 @@ def test_a_configuration_is_kept_in_its_normal_form() -> None:
             "observability": {"request": {"tracesStream": "traces"}},
         },
     }
-    assert stored_profile(profile.stored) == profile
-    assert kind_of(profile.stored) == "evlog"
-    assert parse(evlog(redactKeys=[], correlation={}, observability={"request": {}})).stored == "evlog"
+    assert parse(raw(profile.document)) == profile
+    assert parse(evlog(redactKeys=[], correlation={}, observability={"request": {}})) == Profile("evlog", {})
 
 
 @given(st.dictionaries(st.sampled_from(["redactKeys", "correlation", "observability"]), values, max_size=3))
@@ -109,7 +108,6 @@ def test_any_configuration_is_refused_or_kept(config: dict[str, Any]) -> None:
         profile = parse(evlog(**config))
     except BadProfile:
         return
-    assert stored_profile(profile.stored) == profile
     assert parse(raw(profile.document)) == profile
 
 

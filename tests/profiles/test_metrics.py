@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_node.errors import BadProfile
-from streams_node.profiles import normaliser
-from tests.profiles.entries import NOW_US, exact, keys_by, leaves, raw, stored_by, values, words
+from tests.profiles.entries import METRICS, NOW_US, exact, keys_by, leaves, raw, ready, stored_by, values, words
 
 LEAST: dict[str, Any] = {"metric": "m", "unit": "ns", "windowStart": 1000, "windowEnd": 11_000, "count": 4, "sum": 10}
 counts = st.integers(0, 10**6)
@@ -27,12 +26,11 @@ records = st.fixed_dictionaries(
 
 
 def one(entry: object) -> Any:
-    return stored_by("metrics", entry)[0]
+    return stored_by(METRICS, entry)[0]
 
 
 def test_the_least_record_is_stored_as_a_whole_envelope() -> None:
-    found = normaliser("metrics")
-    assert found is not None
+    found = ready(METRICS)
     (stored,), (key,) = found([raw(LEAST)], NOW_US)
     assert key == "summary|delta|m|ns|||"
     assert stored == (
@@ -46,13 +44,13 @@ def test_the_least_record_is_stored_as_a_whole_envelope() -> None:
 
 def test_a_full_record_keeps_what_it_says() -> None:
     entry = b"""{"more":1,"kind":"interval","metric":" http.Time ","unit":"ms","metricKind":"gauge",
-        "temporality":"cumulative",        "windowStart":"1000.9","windowEnd":2000.5,"intervalMs":999.9,"instance":"i","stream":" s ",
+        "temporality":"cumulative","windowStart":"1000.9","windowEnd":2000.5,"intervalMs":999.9,"instance":"i",
+        "stream":" s ",
         "tags":{"no":1},"attributes":{"z":1.0,"b":true,"a":"x","n":null,"o":{},"e":1e-7,"big":123456789012345678901},
         "summary":{"count":"3","sum":1.50,"min":0.10,"max":1.0,"histogram":{"1024":1,"2":"2","4":0,"8":-1,"16":null}},
         "avg":0.5000,"p99":7}"""
-    stored = stored_by("metrics", entry)[0]
-    found = normaliser("metrics")
-    assert found is not None
+    stored = stored_by(METRICS, entry)[0]
+    found = ready(METRICS)
     text = found([entry], NOW_US)[0][0]
     for part in (b'"sum":1.50,"min":0.10,"max":1.0,"avg":0.5000,"p50":2,"p95":1024,"p99":7,', b'"count":3,'):
         assert part in text
@@ -106,15 +104,14 @@ def test_only_objects_are_taken(entry: bytes) -> None:
 
 @given(records)
 def test_normalising_what_was_normalised_changes_nothing(entry: dict[str, Any]) -> None:
-    found = normaliser("metrics")
-    assert found is not None
+    found = ready(METRICS)
     once, keys = found([raw(entry)], NOW_US)
     assert found(once, 0) == (once, keys)
 
 
 @given(records, st.randoms(use_true_random=False))
 def test_a_series_does_not_depend_on_the_order_of_its_attributes(entry: dict[str, Any], chance: random.Random) -> None:
-    assert keys_by("metrics", entry) == keys_by("metrics", _shuffled(entry, chance))
+    assert keys_by(METRICS, entry) == keys_by(METRICS, _shuffled(entry, chance))
 
 
 def _shuffled(entry: dict[str, Any], chance: random.Random) -> dict[str, Any]:
@@ -140,7 +137,7 @@ def test_quantiles_come_from_the_buckets() -> None:
 
 
 def test_huge_numbers_do_not_break_the_sums() -> None:
-    stored = exact(json.dumps(stored_by("metrics", LEAST | {"count": 0.1, "sum": 1.7e308})[0], default=str).encode())
+    stored = exact(json.dumps(stored_by(METRICS, LEAST | {"count": 0.1, "sum": 1.7e308})[0], default=str).encode())
     assert stored["avg"] == 0
     assert Decimal(stored["sum"]) == Decimal("1.7E+308")
     stored = one(LEAST | {"buckets": {"1": 1.7e308, "2": 1.7e308}})
