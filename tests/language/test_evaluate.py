@@ -28,7 +28,7 @@ from tests.language import naive, strategies
 from tests.language.examples import CONFIG, LOWER, TEXT, field
 
 config = parse(CONFIG)
-steady = settings(deadline=None, max_examples=600)
+steady = settings(deadline=None, max_examples=300)
 
 
 def score(text: str, record: object, version: int = 1) -> float | None:
