@@ -163,6 +163,13 @@ class Settings(TierSettings):
         description="A request that takes longer to its first byte is logged, for what users feel should be findable.",
     )
 
+    stream_metrics_ms: Milliseconds = Field(
+        default=10_000,
+        ge=0,
+        description="How often the node appends its own numbers to `__stream_metrics__`; 0 for never, and no stream. "
+        "Clients of the protocol expect intervals of ten seconds.",
+    )
+
     # --- appends ---
 
     append_body_bytes_max: Bytes = Field(
