@@ -6,6 +6,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any, cast
 
 from typing_extensions import override
@@ -13,6 +14,7 @@ from typing_extensions import override
 from streams_node.errors import StoreError
 from streams_node.manifest import Chain
 from streams_node.manifest.restore import bootstrap
+from streams_node.manifest.verify import Finding, verify
 from streams_node.objects.keys import GENERATIONS
 from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.tiering import Tiering
@@ -182,16 +184,30 @@ class TieredDriver(Driver):
         }  # fmt: skip
         return {name: value for name, value in found.items() if value}
 
+    def verify(self) -> None:
+        """All that the catalogue names is there and whole, and each entry in exactly one object."""
+
+        def problems() -> list[Finding]:
+            store, folder = self.bucket.direct(), self._folders / "verify"
+            folder.mkdir(exist_ok=True)
+            found = [finding for finding in verify(Chain(store), folder) if finding.problem]
+            store.close()
+            return found
+
+        assert self.run(asyncio.to_thread(problems)) == []
+
     def start_from_bucket(self) -> None:
         """The data folder is lost: an empty one begins with what the bucket holds."""
 
         async def again() -> None:
             await self._close()
+            before = _known_objects(self._folder)
             self._generation += 1
             store = self.bucket.direct()
             node = secrets.token_hex(16)
             await asyncio.to_thread(bootstrap, Chain(store), self._folder, node, "test", self.clock())
             store.close()
+            assert _known_objects(self._folder) == before, "the folder and the bucket name other objects"
             self.node = await self._open()
 
         self.run(again())
@@ -203,6 +219,11 @@ def _rest(db: sqlite3.Connection) -> tuple[int, int, int]:
     untold = db.execute("SELECT count(*) FROM unpublished").fetchone()[0]
     stuck = db.execute("SELECT count(*) FROM stuck").fetchone()[0]
     return rows, untold, stuck
+
+
+def _known_objects(folder: Path) -> list[object]:
+    with closing(sqlite3.connect(folder / DATABASE)) as db:
+        return _live(db)
 
 
 def _live(db: sqlite3.Connection) -> list[object]:
