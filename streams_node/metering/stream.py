@@ -1,0 +1,142 @@
+"""The stream of the node's own numbers: made when it is missing, and appended to once in an interval."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from streams_node.errors import StreamsError
+from streams_node.ingest.append import AppendRequest, store
+from streams_node.ingest.batches import Batch
+from streams_node.ingest.create import CreateRequest, create
+from streams_node.ingest.declare import declare
+from streams_node.ingest.ledger import Ledger
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import Facts, Standing
+from streams_node.metering.series import Labels, Reading, Snapshot, readings, records
+from streams_node.objects import RequestCounts
+from streams_node.observe.logs import get_logger
+from streams_node.observe.metrics import Metrics
+from streams_node.profiles import registries
+from streams_node.profiles.values import encode
+from streams_node.protocol.frames import cut_elements
+from streams_node.schema.registry import Registry, Update, evolved
+from streams_node.wal.listing import DEFAULT_BUCKET
+from streams_node.wal.lookup import Name
+
+log = get_logger(__name__)
+NAME = Name(DEFAULT_BUCKET, "__stream_metrics__")
+PROFILE = "metrics"
+_CREATE = CreateRequest("application/json", None, None, AppendRequest(b""), implicit_bucket=True)
+_LIMITS = ("queue_bytes_max", "queue_appends_max", "backlog_bytes_max")
+_STATM = Path("/proc/self/statm")
+_PAGE_BYTES = 4096
+
+
+class Metering:
+    """One task, which looks at the numbers at the end of each interval."""
+
+    def __init__(self, ledger: Ledger, metrics: Metrics, counts: RequestCounts, *, instance: str) -> None:
+        self._ledger = ledger
+        self._metrics = metrics
+        self._counts = counts
+        self._instance = instance
+        self._every_s = ledger.settings.stream_metrics_ms / 1000
+        self._task: asyncio.Task[None] | None = None
+        self._before: Snapshot = {}
+        self._before_us = 0
+        self._before_s = 0.0
+
+    def start(self) -> None:
+        """Begin the first interval, unless there are to be none."""
+        self._look()
+        if self._every_s:
+            self._task = asyncio.create_task(self._run(), name="stream-metrics")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self.tell()
+            except StreamsError as problem:
+                log.debug("the node's own numbers were not stored", error=problem.message)
+            except Exception as problem:  # noqa: BLE001 - nothing of the node depends on this stream
+                log.warning("the node's own numbers were not stored", error=repr(problem))
+
+    async def tell(self) -> None:
+        """End the interval: append what happened in it."""
+        if self._ledger.refusals:
+            return
+        await self._ensured()
+        state = await self._ledger.living(NAME)  # decided and appended without waiting from here on
+        if state.closed or not state.is_json or state.profile != PROFILE or self._ledger.refusals:
+            return
+        before, before_us, before_s = self._before, self._before_us, self._before_s
+        self._look()
+        found = records(
+            before,
+            self._before,
+            start_ms=before_us // 1000,
+            end_ms=self._before_us // 1000,
+            interval_ms=round((self._before_s - before_s) * 1000),
+            instance=self._instance,
+        )
+        batch = self._append(state, found)
+        if batch is not None:
+            await batch.settling
+
+    def _append(self, state: StreamState, found: list[dict[str, Any]]) -> Batch | None:
+        """Past admission: what is told of an overload must not be refused because of it. It is a small append."""
+        texts = [encode(each) for each in found]
+        pieces = cut_elements(texts, self._ledger.settings.log_row_bytes_max)
+        return store(self._ledger, state, pieces, AppendRequest(b",".join(texts))).batch
+
+    async def _ensured(self) -> None:
+        """The stream with its schema. A crash between the two leaves one that is empty, and is given it here."""
+        created = await create(self._ledger, NAME, _CREATE)
+        if created.fresh or (created.state.next_seq == 0 and created.state.meaning is None):
+            declared = await declare(self._ledger, NAME, _lean)
+            if declared.batch is not None:
+                await declared.batch.settling
+
+    def _look(self) -> None:
+        """The numbers as they are now."""
+        found = readings(self._metrics.collect())
+        found |= {(name, ()): Reading(float(getattr(self._ledger.settings, name))) for name in _LIMITS}
+        found |= _requests(self._counts)
+        found["refused_overloaded", ()] = found.get(_OVERLOADED, Reading(0.0))
+        if (resident := _resident()) is not None:
+            found["process_resident_memory_bytes", ()] = Reading(resident)
+        self._before, self._before_us, self._before_s = found, self._ledger.now_us(), time.monotonic()
+
+
+_OVERLOADED: tuple[str, Labels] = ("streams_refusals", (("code", "overloaded"),))
+
+
+def _lean(before: Standing, facts: Facts) -> Standing:
+    """The schema of intervals, and neither a routing key nor anything to search."""
+    if not facts.empty or before.registry.current_version:
+        return before
+    return Standing(evolved(Registry(before.registry.name), Update(registries.metrics_schema()), 0), PROFILE)
+
+
+def _requests(counts: RequestCounts) -> dict[tuple[str, Labels], Reading]:
+    found: dict[tuple[str, Labels], Reading] = {}
+    for (artifact, op), tally in counts.totals().items():
+        labels: Labels = (("artifact", str(artifact)),)
+        found[f"store_{op}_seconds", labels] = Reading(tally.seconds)
+        found[f"store_{op}_requests", labels] = Reading(tally.requests)
+    return found
+
+
+def _resident() -> float | None:
+    """Memory of the process, where the kernel says it."""
+    try:
+        return float(_STATM.read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return None

@@ -1,0 +1,175 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams_node.errors import Overloaded, StreamsError, Unavailable
+from streams_node.metering import NAME, Metering
+from streams_node.objects import RequestCounts
+from streams_node.testing.clock import FakeClock
+from streams_node.testing.inprocess import InProcess, in_process
+
+PATH = f"/v1/stream/{NAME.stream}"
+JSON = {"content-type": "application/json"}
+
+
+@asynccontextmanager
+async def metered(folder: Path, **settings: Any) -> AsyncIterator[tuple[InProcess, Metering, FakeClock]]:
+    """A node whose interval ends when the test says so."""
+    clock = FakeClock()
+    async with in_process(folder, clock=clock, **settings) as node:
+        metering = Metering(node.context.ledger, node.context.metrics, RequestCounts(), instance="7-abcdef")
+        metering._look()
+        yield node, metering, clock
+
+
+def run(folder: Path, test: Callable[[InProcess, Metering, FakeClock], Awaitable[None]], **settings: Any) -> None:
+    async def main() -> None:
+        async with metered(folder, **settings) as (node, metering, clock):
+            await test(node, metering, clock)
+
+    asyncio.run(main())
+
+
+async def told(node: InProcess) -> list[dict[str, Any]]:
+    answer = await node.request("GET", f"{PATH}?offset=-1")
+    assert answer.status == 200
+    found: list[dict[str, Any]] = json.loads(answer.body)
+    return found
+
+
+def test_the_stream_has_the_schema_of_intervals_and_nothing_else(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        assert (await node.request("HEAD", PATH)).status == 404
+        await metering.tell()
+        schema = json.loads((await node.request("GET", f"{PATH}/_schema")).body)
+        assert (schema["schema"], schema["currentVersion"]) == (NAME.stream, 1)
+        assert "routingKey" not in schema
+        assert "search" not in schema
+        state = await node.context.ledger.living(NAME)
+        assert (state.profile, state.content_type) == ("metrics", "application/json")
+
+    run(tmp_path, test)
+
+
+def test_an_interval_is_told_once_and_not_of_itself(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await node.request("PUT", "/v1/stream/s", JSON)
+        await node.request("POST", "/v1/stream/s", JSON, b"[1,22,333]")
+        clock.advance(10.0)
+        await metering.tell()
+        first = await told(node)
+        by_name = {each["metric"]: each for each in first}
+        assert (by_name["tieredstore.append.bytes"]["sum"], by_name["tieredstore.append.entries"]["sum"]) == (10, 3)
+        assert {each["instance"] for each in first} == {"7-abcdef"}
+        assert {each["windowEnd"] - each["windowStart"] for each in first} == {10_000}
+        assert "process.rss.bytes" in by_name
+        clock.advance(10.0)
+        await metering.tell()
+        second = (await told(node))[len(first) :]
+        assert {each["windowStart"] for each in second} == {first[0]["windowEnd"]}
+        assert not {each["metric"] for each in second} & {"tieredstore.append.bytes", "tieredstore.append.entries"}
+
+    run(tmp_path, test)
+
+
+def test_an_overloaded_node_still_tells_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        await metering.tell()
+        told_before = len(await told(node))
+
+        def full(_: int) -> None:
+            raise Overloaded("the append queue is full")
+
+        monkeypatch.setattr(node.context.ledger.committer, "admit", full)
+        await node.request("PUT", "/v1/stream/s", JSON)
+        await metering.tell()
+        refused = [each for each in (await told(node))[told_before:] if each["metric"].endswith(".over_limit")]
+        assert [(each["sum"], each["tags"]) for each in refused] == [(1, {})]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("reason", ["shutting_down", "disk_low"])
+def test_nothing_is_written_while_writes_are_refused(tmp_path: Path, reason: str) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await metering.tell()
+        before = await told(node)
+        node.context.ledger.refusals[reason] = Unavailable("no")
+        await metering.tell()
+        assert await told(node) == before
+        del node.context.ledger.refusals[reason]
+        clock.advance(20.0)
+        await metering.tell()
+        assert (await told(node))[-1]["windowStart"] == before[-1]["windowEnd"]
+
+    run(tmp_path, test)
+
+
+def test_a_stream_that_was_deleted_is_made_again(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        await metering.tell()
+        assert (await node.request("DELETE", PATH)).status == 204
+        await metering.tell()
+        assert await told(node)
+        assert json.loads((await node.request("GET", f"{PATH}/_schema")).body)["currentVersion"] == 1
+
+    run(tmp_path, test)
+
+
+def test_a_stream_that_was_closed_stays_closed(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        await metering.tell()
+        assert (await node.request("POST", PATH, {"stream-closed": "true"})).status == 204
+        with pytest.raises(StreamsError):
+            await metering.tell()
+
+    run(tmp_path, test)
+
+
+def test_clients_cannot_make_it_and_append_to_it_as_to_any_metrics(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        assert (await node.request("PUT", PATH, JSON)).status == 400
+        await metering.tell()
+        refused = await node.request("POST", PATH, JSON, b'{"metric":"m"}')
+        assert (refused.status, json.loads(refused.body)["error"]["message"]) == (
+            400, "metrics record.unit must be a non-empty string",
+        )  # fmt: skip
+        record = {"metric": "m", "unit": "ns", "windowStart": 1, "windowEnd": 2, "count": 1, "sum": 1}
+        assert (await node.request("POST", PATH, JSON, json.dumps(record).encode())).status == 204
+
+    run(tmp_path, test)
+
+
+def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with metered(tmp_path) as (node, metering, _):
+            await metering.tell()
+            before = await told(node)
+        async with metered(tmp_path) as (node, metering, _):
+            await metering.tell()
+            assert (await told(node))[: len(before)] == before
+            assert len(await told(node)) > len(before)
+
+    asyncio.run(main())
+
+
+def test_the_task_tells_by_itself_unless_it_is_switched_off(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
+        metering.start()
+        async with asyncio.timeout(10):
+            while (await node.request("HEAD", PATH)).status != 200:  # noqa: ASYNC110 - the clock of the task is real
+                await asyncio.sleep(0.01)
+        await metering.stop()
+
+    run(tmp_path / "on", test, stream_metrics_ms=20)
+
+    async def off(_: InProcess, metering: Metering, __: FakeClock) -> None:
+        metering.start()
+        assert metering._task is None
+
+    run(tmp_path / "off", off, stream_metrics_ms=0)
