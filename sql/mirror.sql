@@ -1,7 +1,7 @@
 -- The database `catalogue/mirror.db`: the catalogue as of one generation. It can be made anew at any time, so it has no
 -- migrations: one of another layout is dropped. Before the first name: its layout.
 
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- Header and checksum of the generation that it stands for.
 CREATE TABLE state (
@@ -35,6 +35,12 @@ CREATE TABLE streams (
 ) STRICT;
 
 CREATE UNIQUE INDEX streams_by_name ON streams (bucket, name);
+
+CREATE TABLE schemas (
+    stream   INTEGER PRIMARY KEY,
+    registry TEXT NOT NULL,                    -- JSON, as in the record
+    config   TEXT
+) STRICT;
 
 CREATE TABLE tombstones (
     bucket     INTEGER NOT NULL,
@@ -102,6 +108,7 @@ CREATE TABLE orphans (
 CREATE TRIGGER stream_leaves AFTER DELETE ON streams BEGIN
     DELETE FROM ends WHERE stream = old.id;
     DELETE FROM producers WHERE stream = old.id;
+    DELETE FROM schemas WHERE stream = old.id;
 END;
 
 -- name: read_state
@@ -142,6 +149,11 @@ DELETE FROM streams WHERE bucket = ? AND name = ?;
 -- name: put_tombstone
 -- What is remembered of it.
 INSERT OR REPLACE INTO tombstones (bucket, name, epoch, stream, deleted_us) VALUES (?, ?, ?, ?, ?);
+
+-- name: put_schema
+-- What is declared of a stream that is there.
+INSERT INTO schemas (stream, registry, config) SELECT id, ?, ? FROM streams WHERE id = ?
+    ON CONFLICT (stream) DO UPDATE SET registry = excluded.registry, config = excluded.config;
 
 -- name: put_end
 -- How far a stream goes; NULL in the fields from `closed` on leaves them as they are.
@@ -212,6 +224,10 @@ SELECT id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoc
        fork_sub, earliest_seq
   FROM streams ORDER BY id;
 
+-- name: all_schemas
+-- For a snapshot.
+SELECT stream, registry, config FROM schemas ORDER BY stream;
+
 -- name: all_ends
 -- For a snapshot.
 SELECT stream, next_seq, ordinal, position, ts, schema_version, closed, closed_by, closed_epoch, closed_seq, stream_seq
@@ -247,11 +263,12 @@ SELECT b.id, b.name, b.created_us, b.alive, (SELECT count(*) FROM mirror.streams
 -- name: restore_streams
 -- Streams; the window of a sliding one begins anew, as nobody knows who read it last.
 INSERT INTO main.streams (bucket, name, id, content_type, created_us, ttl_s, expires_us, dies_us, first_epoch, epoch_count, profile,
-                          soft_deleted, source, fork_seq, fork_sub, earliest_seq, recovered)
+                          soft_deleted, source, fork_seq, fork_sub, earliest_seq, recovered, meaning)
 SELECT s.bucket, s.name, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us,
        CASE WHEN s.ttl_s IS NULL THEN s.expires_us
             ELSE :now_us + s.ttl_s * 1000000 + max(1000000, s.ttl_s * 1000000 / 10) END,
-       s.first_epoch, 1 + json_array_length(s.epochs), s.profile, s.soft_deleted, s.source, s.fork_seq, s.fork_sub, s.earliest_seq, 1
+       s.first_epoch, 1 + json_array_length(s.epochs), s.profile, s.soft_deleted, s.source, s.fork_seq, s.fork_sub, s.earliest_seq, 1,
+       EXISTS (SELECT 1 FROM mirror.schemas AS m WHERE m.stream = s.id)
   FROM mirror.streams AS s WHERE s.bucket IN (SELECT id FROM mirror.buckets) ORDER BY s.bucket, s.name;
 
 -- name: restore_heads
@@ -264,6 +281,19 @@ SELECT s.id, coalesce(e.next_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.posi
        e.stream_seq, e.closed_by, e.closed_epoch, e.closed_seq
   FROM mirror.streams AS s LEFT JOIN mirror.ends AS e ON e.stream = s.id
  WHERE s.bucket IN (SELECT id FROM mirror.buckets) ORDER BY s.id;
+
+-- name: restore_schemas
+-- What was declared of them.
+INSERT INTO main.schemas (stream, registry, config)
+SELECT m.stream, m.registry, m.config FROM mirror.schemas AS m WHERE m.stream IN (SELECT stream FROM main.heads) ORDER BY m.stream;
+
+-- name: restore_boundaries
+-- A version that began behind the published end begins there now: the entries before it are lost.
+UPDATE main.schemas SET registry = json_set(registry, '$.boundaries', json((
+    SELECT json_group_array(json_object('offset', min(b.value ->> 'offset', h.next_seq), 'version', b.value ->> 'version'))
+      FROM json_each(main.schemas.registry, '$.boundaries') AS b)))
+  FROM main.heads AS h
+ WHERE h.stream = main.schemas.stream AND h.next_seq < (main.schemas.registry ->> '$.boundaries[#-1].offset');
 
 -- name: restore_epochs
 -- Their later epochs.

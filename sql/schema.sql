@@ -103,6 +103,12 @@ CREATE TABLE producers (
     PRIMARY KEY (stream, producer)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE schemas (
+    stream   INTEGER PRIMARY KEY,
+    registry TEXT NOT NULL,                    -- JSON, as clients see it
+    config   TEXT                              -- JSON of the profile, without its kind; NULL when it has none
+) STRICT;
+
 CREATE TABLE store_requests (
     stream   INTEGER NOT NULL,
     artifact TEXT NOT NULL,
@@ -129,7 +135,7 @@ CREATE TABLE streams (
     source         INTEGER,                    -- lineage: the incarnation it was forked from,
     fork_seq       INTEGER,                    -- the first sequence that is its own,
     fork_sub       INTEGER,                    -- and how much of the source's next append it took
-    earliest_seq   INTEGER NOT NULL DEFAULT 0, recovered INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
+    earliest_seq   INTEGER NOT NULL DEFAULT 0, recovered INTEGER NOT NULL DEFAULT 0, meaning INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
     PRIMARY KEY (bucket, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -214,4 +220,12 @@ END;
 
 CREATE TRIGGER bucket_changed AFTER UPDATE OF alive, created_us ON buckets BEGIN
     INSERT INTO unpublished (bucket, name) VALUES (new.id, NULL);
+END;
+
+CREATE TRIGGER schema_ended AFTER DELETE ON streams WHEN old.meaning > 0 BEGIN
+    DELETE FROM schemas WHERE stream = old.id;
+END;
+
+CREATE TRIGGER schema_changed AFTER UPDATE OF meaning ON streams BEGIN
+    INSERT INTO unpublished (bucket, name) VALUES (new.bucket, new.name);
 END;

@@ -129,6 +129,7 @@ async def node(
             context.ledger.committer.flush_heads()
             await context.ledger.committer.settled()
             context.ledger.openers.shutdown(wait=False)
+            context.ledger.workshop.close()
         finally:
             await database.close()
     finally:

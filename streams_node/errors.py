@@ -4,13 +4,17 @@ StreamsError
 ├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
 │   ├── InvalidOffset         well formed, but this stream never issued it
 │   ├── BadProfile            a profile document, or an entry that its stream's profile cannot take
-│   └── ReservedPath          a name that belongs to the node
+│   ├── ReservedPath          a name that belongs to the node
+│   ├── InvalidDeclaration    a schema, a lens, or what else is declared of a stream
+│   ├── InvalidEntry          an entry that its stream's schema or routing key does not allow
+│   └── LensError             a stored entry cannot be shown as the current schema has it
 ├── Unauthorized              no key, or the wrong one
 ├── Missing                   no such stream, bucket or route
 ├── Gone                      the data was there: retention passed it, or forks keep a deleted source
 ├── MethodNotAllowed
 ├── Conflict                  the request contradicts what is stored
 │   ├── StreamExists  BucketExists  BucketNotEmpty
+│   ├── LensMismatch          a lens between other versions
 │   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap  ProducerLimit
 ├── ProducerFenced            a newer epoch of the producer took over
 ├── TooLarge                  the body, or the head, of the request
@@ -70,6 +74,18 @@ class ReservedPath(StreamsError):
     code = "bad_request"
 
 
+class InvalidDeclaration(StreamsError):
+    code = "bad_request"
+
+
+class InvalidEntry(StreamsError):
+    code = "bad_request"
+
+
+class LensError(StreamsError):
+    code = "bad_request"
+
+
 class Unauthorized(StreamsError):
     code = "unauthorized"
 
@@ -96,6 +112,10 @@ class MethodNotAllowed(StreamsError):
 
 
 class Conflict(StreamsError):
+    code = "conflict"
+
+
+class LensMismatch(Conflict):
     code = "conflict"
 
 

@@ -20,6 +20,20 @@ SELECT s.id, s.bucket, s.name, s.content_type, s.created_us, s.ttl_s, s.expires_
   FROM (SELECT DISTINCT bucket, name FROM unpublished WHERE change > 0 AND change <= :through AND name IS NOT NULL) AS wanted
   CROSS JOIN streams AS s ON s.bucket = wanted.bucket AND s.name = wanted.name;
 
+-- name: changed_schemas
+-- What is declared of them.
+SELECT m.stream, m.registry, m.config
+  FROM (SELECT DISTINCT bucket, name FROM unpublished WHERE change > 0 AND change <= :through AND name IS NOT NULL) AS wanted
+  CROSS JOIN streams AS s ON s.bucket = wanted.bucket AND s.name = wanted.name AND s.meaning > 0
+  CROSS JOIN schemas AS m ON m.stream = s.id;
+
+-- name: changed_schema_bytes
+-- How large that is.
+SELECT coalesce(sum(length(m.registry) + coalesce(length(m.config), 0)), 0)
+  FROM (SELECT DISTINCT bucket, name FROM unpublished WHERE change > 0 AND change <= :through AND name IS NOT NULL) AS wanted
+  CROSS JOIN streams AS s ON s.bucket = wanted.bucket AND s.name = wanted.name AND s.meaning > 0
+  CROSS JOIN schemas AS m ON m.stream = s.id;
+
 -- name: changed_tombstones
 -- The names among them that have no stream any more.
 SELECT t.bucket, t.name, t.epoch, t.stream, t.deleted_us

@@ -22,38 +22,34 @@ class Bodies:
         self._idle_s_max = settings.append_body_idle_ms_max / 1000
         self.in_flight = 0
 
-    async def read(self, scope: Scope, receive: Receive, declared: bytes | None) -> bytes:
-        """The whole body, or the reason why it is not taken."""
+    async def read(self, scope: Scope, receive: Receive, declared: bytes | None, bytes_max: int | None = None) -> bytes:
+        """The whole body, or the reason why it is not taken. `bytes_max` is for bodies that are no appends."""
+        bytes_max = self._bytes_max if bytes_max is None else min(bytes_max, self._bytes_max)
         cycle = scope.get(CYCLE)
         if cycle is not None:
             whole: bytes | None = cycle.whole_body()
             if whole is not None:
-                return self._fitting(whole)
+                return _fitting(whole, bytes_max)
         if declared is not None:
             if not declared.isdigit() or len(declared) > _DIGITS_MAX:
                 raise InvalidRequest("Content-Length", "a whole number", declared.decode("latin-1"))
-            if int(declared) > self._bytes_max:
-                raise TooLarge(f"a body may have {self._bytes_max} bytes, not {int(declared)}")
+            if int(declared) > bytes_max:
+                raise TooLarge(f"a body may have {bytes_max} bytes, not {int(declared)}")
         message = await self._next(receive)
         if message["type"] == "http.disconnect":
             raise Disconnected
         body: bytes = message.get("body") or b""
         if not message.get("more_body", False):
-            return self._fitting(body)
-        return await self._rest(receive, body)
+            return _fitting(body, bytes_max)
+        return await self._rest(receive, body, bytes_max)
 
-    def _fitting(self, body: bytes) -> bytes:
-        if len(body) > self._bytes_max:
-            raise TooLarge(f"a body may have {self._bytes_max} bytes, not {len(body)}")
-        return body
-
-    async def _rest(self, receive: Receive, first: bytes) -> bytes:
+    async def _rest(self, receive: Receive, first: bytes, bytes_max: int) -> bytes:
         parts, size = [first], len(first)
         self.in_flight += size
         try:
             while True:
-                if size > self._bytes_max:
-                    raise TooLarge(f"a body may have {self._bytes_max} bytes; this one has more")
+                if size > bytes_max:
+                    raise TooLarge(f"a body may have {bytes_max} bytes; this one has more")
                 if self.in_flight > self._in_flight_max:
                     raise Overloaded(f"requests hold {self.in_flight} bytes of bodies already; try again")
                 message = await self._next(receive)
@@ -67,7 +63,7 @@ class Bodies:
                     break
         finally:
             self.in_flight -= size
-        return self._fitting(b"".join(parts))
+        return _fitting(b"".join(parts), bytes_max)
 
     async def _next(self, receive: Receive) -> Message:
         try:
@@ -75,3 +71,9 @@ class Bodies:
                 return await receive()
         except TimeoutError:
             raise RequestTimedOut from None
+
+
+def _fitting(body: bytes, bytes_max: int) -> bytes:
+    if len(body) > bytes_max:
+        raise TooLarge(f"a body may have {bytes_max} bytes, not {len(body)}")
+    return body

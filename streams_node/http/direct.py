@@ -34,6 +34,8 @@ class Direct:
         state = ledger.states.peek(target.name)
         if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None or ledger.broken:
             return False
+        if state.meaning is not None:
+            return False
         body = cycle.body
         if len(body) > self._bytes_max:
             return False

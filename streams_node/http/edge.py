@@ -119,7 +119,7 @@ class Edge:
 
     async def _stream(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if target.sub is not None:
-            return await self._sub(target, method, scope, send)
+            return await self._sub(target, method, scope, receive, send)
         if not self._public:
             raise Missing("streams are on the public listener")
         if self._key is not None:
@@ -129,17 +129,13 @@ class Edge:
             raise write.not_allowed(method)
         return await handler(self._context, target, scope, receive, send)
 
-    async def _sub(self, target: Target, method: str, scope: Scope, send: Send) -> int:
+    async def _sub(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if self._key is not None:
             self._authorize(scope)
         route = route_of(target, method)
         if route.kind not in self._classes:
             raise Missing("there is nothing at this address")
-        try:
-            async with asyncio.timeout(self._context.settings.request_ms_max / 1000):
-                return await serve_sub(self._context, target, method, scope, send)
-        except TimeoutError:
-            raise RequestTimedOut from None
+        return await serve_sub(self._context, target, method, scope, receive, send)
 
     async def _other(self, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if method == "OPTIONS":

@@ -87,10 +87,16 @@ class Follower:
             return False
         if self.position >= tail:
             return True
+        version, meaning = 0, state.tail_meaning
+        if meaning is not None and self._query.raw is not True:
+            if meaning.promotes(self.position):
+                return False
+            version = meaning.version
         payload = hub.recent(self.position, tail, self._context.settings.read_page_bytes)
         if payload is None:
             return False
-        cycle.write_chunk(self._event(Page(self.position, tail, payload, tail, closed=False), chunked=True))
+        page = Page(self.position, tail, payload, tail, closed=False, version=version)
+        cycle.write_chunk(self._event(page, chunked=True))
         self._context.metrics.read_bytes += len(payload)
         self.position = tail
         self._wrote = cycle.protocol.loop.time()
@@ -119,7 +125,7 @@ class Follower:
         """The data and its control event. Readers at the same place are sent the same bytes, encoded once."""
         state, hub, query, context = self._hub.state, self._hub, self._query, self._context
         where = None if page.closed else cursor(context.now_s(), query.cursor, context.jitter())
-        key = (page.start, page.end, page.closed, page.up_to_date, where, query.raw, chunked)
+        key = (page.start, page.end, page.closed, page.up_to_date, where, query.raw, page.version, chunked)
         known = hub.memo(key)
         if known is not None:
             return known

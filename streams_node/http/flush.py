@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from streams_node.http.context import Context
+from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.tiers import Tiers
 from streams_node.wal.lookup import Name
 
@@ -18,8 +19,12 @@ class FlushView(msgspec.Struct):
     generation: int
 
 
-async def flush(context: Context, name: Name) -> tuple[int, FlushView]:
+async def flush(context: Context, request: SubRequest) -> Reply[FlushView]:
     """Publish all of the log up to this moment: 200 once it is in the bucket, 202 if that takes longer."""
+    return Reply(*await flush_stream(context, request.name))
+
+
+async def flush_stream(context: Context, name: Name) -> tuple[int, FlushView]:
     state = await context.ledger.readable(name)
     await context.ledger.settle(state)
     offset = state.tail_token()

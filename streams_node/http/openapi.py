@@ -20,8 +20,9 @@ from streams_node import __version__
 from streams_node.errors import StreamsError
 from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS, Answer, Operation
 from streams_node.http.problems import STATUS
+from streams_node.http.reply import Reply
 from streams_node.http.routes import ROUTES, SUB_ROUTES, Access, Route
-from streams_node.http.subs import SUB_HANDLERS
+from streams_node.http.subs import SUBS
 
 Json = dict[str, Any]
 _DESCRIPTION = """\
@@ -120,6 +121,9 @@ def _operation(route: Route, views: Mapping[str, object]) -> Json:
     }
     if row.takes_entries:
         said["requestBody"] = {"description": "Entries, of the stream's type.", "content": _ENTRIES}
+    if row.takes is not None:
+        content = {"application/json": {"schema": row.takes}}
+        said["requestBody"] = {"description": "A JSON object.", "required": True, "content": content}
     return said
 
 
@@ -190,12 +194,12 @@ def _views(handlers: Iterable[HTTPRouteHandler]) -> Iterator[tuple[str, object]]
             if name is not None:  # the framework has handlers of its own, for OPTIONS
                 yield name, _returned(handler.fn)
     for (verb, _, sub), route in SUB_ROUTES.items():
-        yield route.name, typing.get_args(_returned(SUB_HANDLERS[verb, sub]))[1]
+        yield route.name, _returned(SUBS[verb, sub].handler)
 
 
 def _returned(function: typing.Any) -> object:
     shape = typing.get_type_hints(function).get("return")
-    return typing.get_args(shape)[0] if typing.get_origin(shape) is Response else shape
+    return typing.get_args(shape)[0] if typing.get_origin(shape) in {Response, Reply} else shape
 
 
 def _schemas(views: Iterable[object]) -> Json:

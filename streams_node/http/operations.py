@@ -44,6 +44,7 @@ class Operation(NamedTuple):
     answers: tuple[Answer, ...]
     codes: str
     takes_entries: bool = False
+    takes: Schema | None = None  # a JSON body of this shape
 
 
 _TEXT: Schema = {"type": "string"}
@@ -187,7 +188,10 @@ CODES: Mapping[str, Code] = {
         "The commit took too long. It may be stored or not: compare `Stream-Next-Offset` before it is repeated; an "
         "idempotent producer just repeats it."
     ),
-    "conflict": Code("The stream exists with another type, lifetime or closing."),
+    "conflict": Code(
+        "The stream exists with another type, lifetime or closing; or a lens is not between the current version and "
+        "the next one."
+    ),
     "bucket_exists": Code("The bucket exists already, made by a request or by the path of a stream."),
     "bucket_not_empty": Code("The bucket holds streams; delete them first."),
     "content_type_mismatch": Code("The body is of another type than the stream."),
@@ -346,6 +350,85 @@ _FLUSH = Operation(
     "bad_request not_found overloaded",
 )
 
+_SCHEMA_GET = Operation(
+    "Schemas version by version, the lenses between them, where each version begins, where routing keys stand, and "
+    "what can be searched. Version 0 and empty members where nothing was ever declared.",
+    "",
+    (Answer(200, "The registry.", "Cache-Control", "view"),),
+    "bad_request not_found overloaded",
+)
+_SCHEMA_UPDATE = Operation(
+    "Installs the first schema of an empty stream, the next one together with a lens from the version before, or "
+    "changes `routingKey` or `search` alone. Entries that are appended later are validated by it; earlier ones are "
+    "shown as it has them, through the lenses.",
+    "",
+    (Answer(200, "It is stored; the whole registry.", "Cache-Control", "view"),),
+    "bad_request not_found append_timeout conflict payload_too_large overloaded outcome_unknown",
+    takes={
+        "type": "object",
+        "description": "At least one of `schema`, `routingKey` and `search`.",
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": "durable.streams/schema-registry/v1"},
+            "schema": {"type": ["object", "boolean"], "description": "A JSON Schema, draft-07, without `$ref`."},
+            "lens": {
+                "type": "object",
+                "description": "From the current version to the next one; see the manual's page on schemas.",
+                "required": ["apiVersion", "schema", "from", "to", "ops"],
+                "properties": {
+                    "apiVersion": {"const": "durable.lens/v1"},
+                    "schema": {"type": "string"},
+                    "from": {"type": "integer"},
+                    "to": {"type": "integer"},
+                    "description": {"type": "string"},
+                    "ops": {"type": "array", "minItems": 1, "items": {"type": "object"}},
+                },
+            },
+            "routingKey": {
+                "type": ["object", "null"],
+                "required": ["jsonPointer", "required"],
+                "properties": {"jsonPointer": {"type": "string"}, "required": {"type": "boolean"}},
+            },
+            "search": {"type": ["object", "null"]},
+        },
+    },
+)
+
+_PROFILE_GET = Operation(
+    "What kind of entries the stream takes; `generic` where nothing was ever declared.",
+    "",
+    (Answer(200, "The profile.", "Cache-Control", "view"),),
+    "bad_request not_found overloaded",
+)
+_PROFILE_UPDATE = Operation(
+    "Sets what kind of entries the stream takes, with the schema, the routing key and the search that belong to it, all or "
+    "nothing. `evlog` and `metrics` need a JSON stream without entries; the kind that is set already takes another "
+    "configuration at any time.",
+    "",
+    (Answer(200, "It is stored; the whole profile.", "Cache-Control", "view"),),
+    "bad_request not_found append_timeout not_implemented payload_too_large overloaded outcome_unknown",
+    takes={
+        "type": "object",
+        "required": ["profile"],
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": "durable.streams/profile/v1"},
+            "profile": {
+                "type": "object",
+                "description": "What comes with a kind is on the manual's page on profiles.",
+                "required": ["kind"],
+                "additionalProperties": False,
+                "properties": {
+                    "kind": {"enum": ["evlog", "generic", "metrics", "otel-traces", "state-protocol"]},
+                    "redactKeys": {"type": "array", "items": {"type": "string"}, "maxItems": 64},
+                    "correlation": {"type": "object"},
+                    "observability": {"type": "object"},
+                },
+            },
+        },
+    },
+)
+
 OPERATIONS: Mapping[str, Operation] = {
     "root": Operation(
         "Name, version and the addresses to begin with; a page for browsers.",
@@ -417,6 +500,14 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "sub.flush": _FLUSH,
     "bucket.sub.flush": _FLUSH,
+    "sub.schema.get": _SCHEMA_GET,
+    "bucket.sub.schema.get": _SCHEMA_GET,
+    "sub.schema.update": _SCHEMA_UPDATE,
+    "bucket.sub.schema.update": _SCHEMA_UPDATE,
+    "sub.profile.get": _PROFILE_GET,
+    "bucket.sub.profile.get": _PROFILE_GET,
+    "sub.profile.update": _PROFILE_UPDATE,
+    "bucket.sub.profile.update": _PROFILE_UPDATE,
     "flush-cold": _FLUSH,
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},
@@ -454,7 +545,40 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "sealed_through": "The number of its newest entry that is in a sealed object; `-1` when none is.",
         "uploaded_through": "The number of its newest entry that is in the object store; `-1` when none is. "
         "What is sealed counts once it is uploaded, so the two are the same here.",
-        "profile": "`generic`.",
+        "profile": "The kind of its profile; `generic` where none was set.",
+    },
+    "RegistryView": {
+        "apiVersion": "`durable.streams/schema-registry/v1`.",
+        "schema": "The name of the stream, as in its `/v1` path; lenses name it.",
+        "currentVersion": "The version that new entries are validated by; 0 when there is none.",
+        "routingKey": "Where the routing key of an entry stands; absent when it is not taken from entries.",
+        "search": "What can be searched; absent when nothing can.",
+        "boundaries": "Where each version begins, in ascending order.",
+        "schemas": "The JSON Schema of each version.",
+        "lenses": "The lens from each version to the next one, with its defaults filled in.",
+    },
+    "RoutingKeyView": {
+        "jsonPointer": "Where it stands in an entry.",
+        "required": "Whether an entry without it is refused.",
+    },
+    "BoundaryView": {
+        "offset": "The number of the first entry of the version.",
+        "version": "The version.",
+    },
+    "ProfileView": {
+        "apiVersion": "`durable.streams/profile/v1`.",
+        "profile": "The kind and its configuration.",
+    },
+    "ProfileDocument": {
+        "kind": "`generic`, `evlog` or `metrics`.",
+        "redactKeys": "`evlog`: names of members that are redacted beside the usual ones, in lower case.",
+        "correlation": "`evlog`: where ids are looked for.",
+        "observability": "`evlog`: streams that belong to it.",
+    },
+    "CorrelationView": {
+        "requestIdFields": "Dotted paths that may have the id of the request.",
+        "traceContextFields": "Dotted paths that may have the ids of trace and span.",
+        "parseTraceparent": "Whether a W3C `traceparent` is read.",
     },
     "FlushView": {
         "stream": "Bucket and id of the stream.",

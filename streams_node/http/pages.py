@@ -7,9 +7,11 @@ from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.query import ReadQuery
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning, Promoted, promoted
 from streams_node.protocol.etags import etag
 from streams_node.read.pages import Page, read_page
 
+_LARGE_BYTES = 16 << 10  # promoting that much takes about a millisecond
 NO_STORE = (b"cache-control", b"no-store")
 UP_TO_DATE = (b"stream-up-to-date", b"true")
 CLOSED = (b"stream-closed", b"true")
@@ -22,16 +24,36 @@ async def timed_page(
     settings = context.settings
     context.connections.admit_answer()
     bytes_max = min(query.bytes_max or settings.read_page_bytes, settings.read_page_bytes_max)
+    meaning = state.tail_meaning if state.is_json and query.raw is not True else None
     reading = read_page(
         context.database, state, start, bytes_max, raw=query.raw is True, cold=context.tiers.reader, framed=framed
     )
-    if start >= state.tail.seq:
+    if start >= state.tail.seq and meaning is None:
         return await reading
     try:
         async with asyncio.timeout(settings.request_ms_max / 1000):
-            return await reading
+            return await _shown(context, state, meaning, await reading)
     except TimeoutError:
         raise RequestTimedOut from None
+
+
+async def _shown(context: Context, state: StreamState, meaning: Meaning | None, page: Page) -> Page:
+    """The page as the current version of the schema has it: its bytes, unless some of its entries are older."""
+    if meaning is None:
+        return page
+    if page.end == page.start or not meaning.promotes(page.start):
+        return page._replace(version=meaning.version)
+    seconds = context.settings.request_ms_max / 1000 / 2
+
+    def promote() -> Promoted:
+        return promoted(meaning, page.start, page.payload, state.token, framed=page.framed, seconds=seconds)
+
+    if len(page.payload) < _LARGE_BYTES:
+        payload, end = promote()
+    else:
+        payload, end = await context.ledger.workshop.promote(promote)
+    closed = page.closed and end == page.end
+    return page._replace(payload=payload, end=end, closed=closed, framed=False, version=meaning.version)
 
 
 def page_headers(state: StreamState, page: Page) -> RawHeaders:
@@ -54,7 +76,14 @@ def page_body(state: StreamState, page: Page, query: ReadQuery) -> bytes:
 
 
 def page_tag(state: StreamState, page: Page, query: ReadQuery) -> str:
-    return etag(state.id, page.start, page.end, closed=page.closed, form="raw" if query.raw and state.is_json else "")
+    return etag(state.id, page.start, page.end, closed=page.closed, form=form_of(state, page.version, query.raw))
+
+
+def form_of(state: StreamState, version: int, raw: bool | None) -> str:  # noqa: FBT001 - as it was asked for
+    """What of the form of an answer its tag names."""
+    if raw and state.is_json:
+        return "raw"
+    return f"v{version}" if version else ""
 
 
 def cache_control(context: Context) -> tuple[bytes, bytes]:

@@ -6,7 +6,16 @@ from streams_node.http.context import Context
 from streams_node.http.events import event_stream
 from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.live import long_poll
-from streams_node.http.pages import CLOSED, NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
+from streams_node.http.pages import (
+    CLOSED,
+    NO_STORE,
+    cache_control,
+    form_of,
+    page_body,
+    page_headers,
+    page_tag,
+    timed_page,
+)
 from streams_node.http.paths import Target
 from streams_node.http.query import Mode, Now, ReadQuery, read_query
 from streams_node.ingest.state import StreamState
@@ -71,7 +80,9 @@ async def head(context: Context, target: Target, scope: Scope, receive: Receive,
     context.metrics.count_read("head")
     found = collected(scope["headers"])
     tail = state.tail_token().encode()
-    tag = etag(state.id, state.earliest_seq, state.tail.seq, closed=state.tail_closed)
+    version = state.tail_meaning.version if state.tail_meaning is not None and state.is_json else 0
+    form = form_of(state, version, raw=None)
+    tag = etag(state.id, state.earliest_seq, state.tail.seq, closed=state.tail_closed, form=form)
     headers: RawHeaders = [
         (b"content-type", state.content_type.encode("latin-1")),
         (b"stream-next-offset", tail),

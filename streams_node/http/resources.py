@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from streams_node.errors import InvalidRequest, Missing
 from streams_node.http import docs_page
 from streams_node.http.context import Context
-from streams_node.http.flush import FlushView, flush
+from streams_node.http.flush import FlushView, flush_stream
 from streams_node.http.paths import bucket_target, check_bucket
 from streams_node.http.query import DIGITS_MAX, parameters
 from streams_node.ingest.remove import create_bucket, delete_bucket
@@ -133,7 +133,7 @@ async def streams(request: Req) -> list[StreamView]:
 async def flush_cold(request: Req) -> Response[FlushView]:
     """Bring a stream into the bucket now."""
     target = bucket_target(request.scope["raw_path"].removeprefix(b"/__ursula/flush-cold"))
-    status, view = await flush(context_of(request), target.name)
+    status, view = await flush_stream(context_of(request), target.name)
     return Response(view, status_code=status)
 
 

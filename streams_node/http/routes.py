@@ -55,6 +55,12 @@ ROUTES: tuple[Route, ...] = (
     Route("stream.head", "HEAD", "/v1/stream/{path}", _P, Access.KEY, "what is known of a stream"),
     Route("stream.delete", "DELETE", "/v1/stream/{path}", _P, Access.KEY, "delete a stream"),
     Route("sub.flush", "POST", "/v1/stream/{path}/_flush", _O, Access.KEY, "bring a stream into the bucket now"),
+    Route("sub.schema.get", "GET", "/v1/stream/{path}/_schema", _P, Access.KEY, "the schema registry of a stream"),
+    Route(
+        "sub.schema.update", "POST", "/v1/stream/{path}/_schema", _P, Access.KEY, "change a stream's schema registry"
+    ),
+    Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
+    Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
     Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
     Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
     Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
@@ -66,6 +72,21 @@ ROUTES: tuple[Route, ...] = (
     Route("bucket.stream.delete", "DELETE", "/{bucket}/{stream}", _P, Access.KEY, "delete a stream"),
     Route(
         "bucket.sub.flush", "POST", "/{bucket}/{stream}/_flush", _O, Access.KEY, "bring a stream into the bucket now"
+    ),
+    Route(
+        "bucket.sub.schema.get", "GET", "/{bucket}/{stream}/_schema", _P, Access.KEY, "the schema registry of a stream"
+    ),
+    Route(
+        "bucket.sub.schema.update",
+        "POST",
+        "/{bucket}/{stream}/_schema",
+        _P,
+        Access.KEY,
+        "change a stream's schema registry",
+    ),
+    Route("bucket.sub.profile.get", "GET", "/{bucket}/{stream}/_profile", _P, Access.KEY, "the profile of a stream"),
+    Route(
+        "bucket.sub.profile.update", "POST", "/{bucket}/{stream}/_profile", _P, Access.KEY, "change a stream's profile"
     ),
     Route(
         "flush-cold",

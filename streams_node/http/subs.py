@@ -1,41 +1,86 @@
-"""Parts of a stream: `…/{stream}/_flush` and the like. The same handlers serve both surfaces, and answer JSON."""
+"""Parts of a stream: `…/{stream}/_flush` and the like. The same handlers serve both surfaces, and answer JSON.
 
+A part is a row of SUBS: its method and name, its handler, and how large a body it takes. A handler is given the whole
+request and returns a `Reply` of its view. HEAD is answered wherever GET is.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
 
-import msgspec
-
-from streams_node.errors import MethodNotAllowed, Missing, ReservedPath
-from streams_node.http.asgi import Scope, Send, answer
+from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, ReservedPath
+from streams_node.http.asgi import Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.flush import flush
-from streams_node.http.headers import CORS, RawHeaders
+from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.paths import Target
+from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
+from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.routes import Route, sub_route
-from streams_node.wal.lookup import Name
+from streams_node.http.schemas import SCHEMA_BODY_BYTES_MAX, read_schema, update_schema
+from streams_node.protocol.etags import matches
 
-SubHandler = Callable[[Context, Name], Awaitable[tuple[int, msgspec.Struct]]]
-SUB_HANDLERS: Mapping[tuple[str, str], SubHandler] = {("POST", "_flush"): flush}
-_JSON: RawHeaders = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), *CORS]
+SubHandler = Callable[[Context, SubRequest], Awaitable[Reply[Any]]]
+
+
+class Sub(NamedTuple):
+    """How a part is served. Without a bound, a body is not looked at."""
+
+    handler: SubHandler
+    body_bytes_max: int = 0
+
+
+SUBS: Mapping[tuple[str, str], Sub] = {
+    ("POST", "_flush"): Sub(flush),
+    ("GET", "_profile"): Sub(read_profile),
+    ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
+    ("GET", "_schema"): Sub(read_schema),
+    ("POST", "_schema"): Sub(update_schema, SCHEMA_BODY_BYTES_MAX),
+}
 
 
 def route_of(target: Target, method: str) -> Route:
     """The route of a part of a stream, or why there is none."""
     sub = target.sub or ""
-    route = sub_route(method, target.surface, sub)
+    route = sub_route("GET" if method == "HEAD" else method, target.surface, sub)
     if route is not None:
         return route
     if method == "PUT":
         raise ReservedPath(f"a path that ends in `{sub}` names a part of a stream and cannot be created")
-    allowed = sorted(known for known, name in SUB_HANDLERS if name == sub)
+    allowed = sorted(known for known, name in SUBS if name == sub)
     if allowed:
-        raise MethodNotAllowed(method, ", ".join(allowed))
+        raise MethodNotAllowed(method, ", ".join([*allowed, *(["HEAD"] if "GET" in allowed else [])]))
     raise Missing(f"there is no `{sub}` here")
 
 
-async def serve_sub(context: Context, target: Target, method: str, scope: Scope, send: Send) -> int:
-    """Answer with what the handler made."""
-    handler = SUB_HANDLERS[method, target.sub or ""]
-    status, view = await handler(context, target.name)
-    body = msgspec.json.encode(view)
-    await answer(scope, send, status, [*_JSON, (b"content-length", str(len(body)).encode())], body)
-    return status
+async def serve_sub(context: Context, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
+    """Answer with what the handler made. The time limit is the handler's; a body has its own."""
+    sub = SUBS["GET" if method == "HEAD" else method, target.sub or ""]
+    found = collected(scope["headers"])
+    body = b""
+    if sub.body_bytes_max:
+        body = await context.bodies.read(scope, receive, found.get(b"content-length"), sub.body_bytes_max)
+    request = SubRequest(target.name, target.argument, scope["query_string"], found, body)
+    try:
+        async with asyncio.timeout(context.settings.request_ms_max / 1000):
+            reply = await sub.handler(context, request)
+    except TimeoutError:
+        raise RequestTimedOut from None
+    return await _answer(reply, found, method, scope, send)
+
+
+async def _answer(reply: Reply[Any], found: dict[bytes, bytes], method: str, scope: Scope, send: Send) -> int:
+    headers: RawHeaders = [(b"content-type", b"application/json"), *reply.headers, *CORS]
+    if not any(name == b"cache-control" for name, _ in reply.headers):
+        headers.append((b"cache-control", b"no-store"))
+    if reply.tag is not None:
+        headers.append((b"etag", reply.tag.encode()))
+        seen = found.get(b"if-none-match")
+        if method != "POST" and seen is not None and matches(seen.decode("latin-1"), reply.tag):
+            await answer(scope, send, HTTPStatus.NOT_MODIFIED, headers)
+            return HTTPStatus.NOT_MODIFIED
+    body = reply.encoded()
+    headers.append((b"content-length", str(len(body)).encode()))
+    await answer(scope, send, reply.status, headers, b"" if method == "HEAD" else body)
+    return reply.status

@@ -9,7 +9,15 @@ from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
-from streams_node.ingest.append import LARGE_BYTES, Appended, AppendRequest, append, open_large
+from streams_node.ingest.append import (
+    LARGE_BYTES,
+    LARGE_CHECKED_BYTES,
+    Appended,
+    AppendRequest,
+    append,
+    check_large,
+    open_large,
+)
 from streams_node.ingest.create import Created, CreateRequest, create
 from streams_node.ingest.remove import delete_stream
 from streams_node.ingest.state import StreamState
@@ -28,11 +36,15 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
     body = await context.bodies.read(scope, receive, found.get(b"content-length"))
     request = AppendRequest(body, *said)
     ledger = context.ledger
-    if len(body) >= LARGE_BYTES:
-        request = await open_large(ledger, request, is_json=content_types.is_json(said.content_type or ""))
     state = ledger.states.peek(target.name)
+    if len(body) >= LARGE_BYTES and (state is None or state.meaning is None):
+        request = await open_large(ledger, request, is_json=content_types.is_json(said.content_type or ""))
+        state = ledger.states.peek(target.name)
     if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
         state = await ledger.living(target.name)
+    if state.meaning is not None and len(body) >= LARGE_CHECKED_BYTES:
+        request = await check_large(ledger, state, request)
+        state = await ledger.living(target.name)  # it may have been declared anew: then `append` checks again
     before = state.next_seq  # `append` decides before it waits for anything
     appended = await append(ledger, state, request)
     if appended.batch is not None:

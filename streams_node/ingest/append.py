@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from streams_node.errors import (
     ContentTypeMismatch,
+    InvalidEntry,
     InvalidRequest,
     InvariantBroken,
     ProducerFenced,
@@ -18,6 +19,8 @@ from streams_node.errors import (
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger, log_end
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Bounds, Meaning, prepared
+from streams_node.protocol import content_types
 from streams_node.protocol.anchors import jump_of, moved
 from streams_node.protocol.content_types import media
 from streams_node.protocol.frames import BadJson, Piece, TooManyElements, cut_bytes, cut_elements, json_elements
@@ -25,6 +28,7 @@ from streams_node.protocol.producers import Producer, Verdict, expected_seq, jud
 from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
 
 LARGE_BYTES = 512 << 10  # opening that much JSON takes about a millisecond
+LARGE_CHECKED_BYTES = 64 << 10  # and validating that much
 
 
 class ProducerHeaders(NamedTuple):
@@ -47,10 +51,15 @@ class AppendRequest(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A JSON body as pieces of log rows, or what is wrong with it: said when its turn comes among the checks."""
+    """A JSON body as pieces of log rows, or what is wrong with it: said when its turn comes among the checks.
+
+    `refused` is why the stream does not take what is in it; `meaning` is what it was held against.
+    """
 
     pieces: list[Piece]
     wrong: StreamsError | None = None
+    refused: StreamsError | None = None
+    meaning: Meaning | None = None
 
 
 class Appended(NamedTuple):
@@ -86,7 +95,7 @@ def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Append
         raise InvalidRequest("the body of an append", "non-empty, unless Stream-Closed: true is sent")
     if state.closed:
         return _on_closed(state, request)
-    pieces = checked_pieces(ledger, state, request) if body else []
+    pieces, _, refused, _ = checked_pieces(ledger, state, request) if body else _EMPTY
     producer = request.producer
     if producer is not None:
         last = state.producers.get(producer.id)
@@ -95,31 +104,72 @@ def decide(ledger: Ledger, state: StreamState, request: AppendRequest) -> Append
             return _on_verdict(state, last, verdict, producer)
         if last is None and len(state.producers) >= ledger.settings.producers_per_stream_max:
             raise ProducerLimit(f"the stream has its {len(state.producers)} producers already; none can be added")
+    if refused is not None:  # after the producer: its retry is answered so, whatever the schema has become
+        raise refused
     if request.stream_seq is not None and state.stream_seq is not None:
         _check_stream_seq(state.stream_seq, request.stream_seq)
     ledger.admit(len(body))
     return store(ledger, state, pieces, request)
 
 
-def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -> list[Piece]:
-    """The body as the pieces of log rows, if its type and its content are the stream's."""
+_EMPTY = Opened([])
+
+
+def checked_pieces(ledger: Ledger, state: StreamState, request: AppendRequest) -> Opened:
+    """The body as the pieces of log rows, if its type and its form are the stream's."""
     content_type = request.content_type or ""
+    meaning = state.meaning
+    if meaning is not None and meaning.version and not content_types.is_json(content_type):
+        raise InvalidEntry("stream requires JSON")
     if content_type != state.content_type and media(content_type) != state.media:
         raise ContentTypeMismatch(f"the stream is `{state.content_type}`, the body says `{content_type}`")
-    return pieces_of(ledger, request, is_json=state.is_json)
+    return pieces_of(ledger, request, is_json=state.is_json, meaning=meaning)
 
 
-def pieces_of(ledger: Ledger, request: AppendRequest, *, is_json: bool, empty_array: bool = False) -> list[Piece]:
-    """The body as pieces; a JSON body is checked and opened here, unless that was done before."""
+def pieces_of(
+    ledger: Ledger,
+    request: AppendRequest,
+    *,
+    is_json: bool,
+    empty_array: bool = False,
+    meaning: Meaning | None = None,
+) -> Opened:
+    """The body as pieces; a JSON body is checked and opened here, unless that was done before for the same meaning."""
     settings = ledger.settings
     if not is_json:
-        return cut_bytes(request.body, settings.log_row_bytes_max)
-    pieces, wrong = request.opened or opened(request.body, settings.append_entries_max, settings.log_row_bytes_max)
-    if wrong is not None:
-        raise wrong
-    if not pieces and not empty_array:
+        return Opened(cut_bytes(request.body, settings.log_row_bytes_max))
+    if meaning is not None and not meaning.checks:
+        meaning = None
+    done = request.opened
+    if done is None or done.meaning is not meaning:
+        if meaning is None:
+            done = opened(request.body, settings.append_entries_max, settings.log_row_bytes_max)
+        else:
+            done = opened_for(meaning, request, bounds_of(ledger), ledger.now_us())
+    if done.wrong is not None:
+        raise done.wrong
+    if not done.pieces and done.refused is None and not empty_array:
         raise InvalidRequest("a JSON array in an append", "non-empty", "[]")
-    return pieces
+    return done
+
+
+async def check_large(ledger: Ledger, state: StreamState, request: AppendRequest) -> AppendRequest:
+    """Hold a large body against what the stream's entries mean, beside the loop."""
+    meaning = state.meaning
+    if meaning is None or not meaning.checks or not state.is_json or len(request.body) < LARGE_CHECKED_BYTES:
+        return request
+    bounds, now_us = bounds_of(ledger), ledger.now_us()
+    return request._replace(opened=await ledger.workshop.check(lambda: opened_for(meaning, request, bounds, now_us)))
+
+
+def opened_for(meaning: Meaning, request: AppendRequest, bounds: Bounds, now_us: int) -> Opened:
+    """A JSON body as this meaning takes it."""
+    return Opened(*prepared(meaning, request.body, request.key, now_us, bounds), meaning)
+
+
+def bounds_of(ledger: Ledger) -> Bounds:
+    settings = ledger.settings
+    return Bounds(settings.append_entries_max, settings.log_row_bytes_max, settings.routing_key_bytes_max)
 
 
 async def open_large(ledger: Ledger, request: AppendRequest, *, is_json: bool) -> AppendRequest:
@@ -159,7 +209,7 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
     row = ledger.touch_rows(len(pieces) or 1)
     flags = FIRST
     last = len(pieces) - 1
-    for at, (count, size, payload, lens, continues) in enumerate(pieces or _NOTHING):
+    for at, (count, size, payload, lens, continues, keys) in enumerate(pieces or _NOTHING):
         if continues:
             flags |= CONTINUES
         if at >= last and request.close:
@@ -168,7 +218,7 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
         writes += (
             row, state.id, state.next_seq, count, ordinal, state.last_row, jump_of(ordinal, state.anchors),
             state.position, ts, flags, state.schema_version, id_, epoch, number, request.stream_seq, lens,
-            request.key, payload,
+            request.key if keys is None else keys, payload,
         )  # fmt: skip
         if ordinal & 31 == 0:
             state.anchors = moved(state.anchors, ordinal, row)

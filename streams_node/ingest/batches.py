@@ -11,6 +11,7 @@ from streams_node.config import Settings
 from streams_node.errors import AppendTimedOut, OutcomeUnknown, Overloaded, StreamsError
 from streams_node.ingest.cache import Shared
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning
 from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.batch import Writes, commit
@@ -33,6 +34,7 @@ class Batch:
         "created",
         "ended",
         "headed",
+        "meant",
         "opened",
         "settled",
         "settling",
@@ -51,13 +53,14 @@ class Batch:
         self.created: list[StreamState] = []
         self.ended: list[StreamState] = []
         self.headed: list[StreamState] = []
+        self.meant: list[tuple[StreamState, Meaning]] = []
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
 
     def release(self) -> None:
         """Let go of everything but the outcome: states refer to their last batch for long."""
         self.writes = Writes()
-        self.touched, self.created, self.ended, self.headed = [], [], [], []
+        self.touched, self.created, self.ended, self.headed, self.meant = [], [], [], [], []
 
     def __await__(self) -> Any:
         return self.settling.__await__()

@@ -4,11 +4,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning, Stored
 from streams_node.wal.lookup import Found, FoundBucket, Name
 
 if TYPE_CHECKING:
@@ -48,15 +49,28 @@ class Absent:
     dead_epoch: int | None
 
 
+class Loaded(NamedTuple):
+    """What a load found of a name, and what its entries mean, if that was ever declared."""
+
+    found: Found
+    meaning: Meaning | None
+
+
 class StateCache:
     """The states in memory. A pinned state never leaves; the others leave oldest first."""
 
-    def __init__(self, bytes_max: int, load: Callable[[list[Name]], Awaitable[list[Found]]]) -> None:
+    def __init__(
+        self,
+        bytes_max: int,
+        load: Callable[[list[Name]], Awaitable[list[Found]]],
+        understand: Callable[[Stored], Awaitable[Meaning]],
+    ) -> None:
         self._states: OrderedDict[Name, StreamState] = OrderedDict()
         self._bytes_max = bytes_max
         self._load = load
-        self._waiting: dict[Name, asyncio.Future[Found]] = {}  # loads that may still be joined
-        self._wanted: list[tuple[Name, asyncio.Future[Found]]] = []  # loads that have not begun
+        self._understand = understand
+        self._waiting: dict[Name, asyncio.Future[Loaded]] = {}  # loads that may still be joined
+        self._wanted: list[tuple[Name, asyncio.Future[Loaded]]] = []  # loads that have not begun
         self._forgotten = 0  # how often something left that a load under way may have read in an older form
         self._loading: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -116,20 +130,21 @@ class StateCache:
         state = self.peek(name)
         while state is None:
             forgotten = self._forgotten
-            found = await self._found(name)
+            loaded = await self._found(name)
             state = self._states.get(name)  # somebody may have loaded or created it meanwhile
             if state is None and forgotten == self._forgotten:
-                return self._loaded(name, found)
+                return self._loaded(name, loaded)
         return state
 
-    def _loaded(self, name: Name, found: Found) -> StreamState | Absent:
+    def _loaded(self, name: Name, loaded: "Loaded") -> StreamState | Absent:
+        found, meaning = loaded
         if found.config is None or found.head is None or found.bucket is None:
             return Absent(found.dead_epoch)
-        state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs)
+        state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs, meaning)
         self.put(state)
         return state
 
-    async def _found(self, name: Name) -> Found:
+    async def _found(self, name: Name) -> "Loaded":
         waiting = self._waiting.get(name)
         if waiting is None:
             self.misses += 1
@@ -148,20 +163,29 @@ class StateCache:
         finally:
             self._loading = None
 
-    async def _load_all(self, wanted: list[tuple[Name, asyncio.Future[Found]]]) -> None:
+    async def _load_all(self, wanted: "list[tuple[Name, asyncio.Future[Loaded]]]") -> None:
         try:
-            results = await self._load([name for name, _ in wanted])
+            results = [
+                Loaded(found, await self._meaning(found)) for found in await self._load([name for name, _ in wanted])
+            ]
         except Exception as problem:  # noqa: BLE001 - handed to everybody who waits for it
             for name, waiting in wanted:
                 self._close(name, waiting)
                 waiting.set_exception(problem)
                 waiting.exception()
             return
-        for (name, waiting), found in zip(wanted, results, strict=True):
+        for (name, waiting), loaded in zip(wanted, results, strict=True):
             self._close(name, waiting)
-            waiting.set_result(found)
+            waiting.set_result(loaded)
 
-    def _close(self, name: Name, waiting: asyncio.Future[Found]) -> None:
+    async def _meaning(self, found: Found) -> Meaning | None:
+        """What was declared of a stream, made ready while its load can still be told to be outdated."""
+        if found.config is None or found.declared is None:
+            return None
+        registry, config = found.declared
+        return await self._understand(Stored(registry, found.config.profile, config))
+
+    def _close(self, name: Name, waiting: "asyncio.Future[Loaded]") -> None:
         """Nobody joins this load any more."""
         if self._waiting.get(name) is waiting:
             del self._waiting[name]

@@ -78,7 +78,7 @@ def _decide(
 ) -> Created:
     is_json = content_types.is_json(request.content_type)
     first = request.first
-    pieces = pieces_of(ledger, first, is_json=is_json, empty_array=True) if first.body else []
+    pieces = pieces_of(ledger, first, is_json=is_json, empty_array=True).pieces if first.body else []
     if first.producer is not None and judge(None, first.producer.epoch, first.producer.seq) is not Verdict.ACCEPT:
         raise ProducerGap(expected_seq(None), first.producer.seq)
     ledger.admit(len(first.body))

@@ -11,6 +11,7 @@ from streams_node.errors import Missing, Overloaded, StreamsError, Unavailable
 from streams_node.ingest.batches import Batch, Committer
 from streams_node.ingest.cache import Absent, BucketCache, StateCache
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Workshop
 from streams_node.observe.logs import get_logger
 from streams_node.protocol.times import SECOND_US
 from streams_node.wal.database import Database, Marks
@@ -43,7 +44,8 @@ class Ledger:
         self._published = on_committed
         self.next_row = marks.last_row + 1
         self.next_stream = marks.last_stream + 1
-        self.states = StateCache(settings.state_cache_bytes_max, database.load_streams)
+        self.workshop = Workshop()
+        self.states = StateCache(settings.state_cache_bytes_max, database.load_streams, self.workshop.meaning)
         self.buckets = BucketCache(database.load_bucket, newest=marks.last_bucket)
         self.epochs = marks.epochs
         self.refusals: dict[str, StreamsError] = {}  # why every write is refused at the moment, by reason
@@ -201,6 +203,8 @@ class Ledger:
             state.tail = end
             if closed:
                 state.tail_closed = True
+        for state, meaning in batch.meant:
+            state.tail_meaning = meaning
         for state in batch.ended:
             self.states.drop(state)
             if state.hub is not None:

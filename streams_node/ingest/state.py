@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streams_node.errors import Gone, InvalidOffset
+from streams_node.meaning import Meaning
 from streams_node.protocol import content_types, offsets
 from streams_node.protocol.offsets import Position
 from streams_node.protocol.producers import Producer
@@ -48,6 +49,8 @@ class StreamState:
         "id",
         "is_json",
         "last_row",
+        "meaning",
+        "meaning_number",
         "media",
         "name",
         "next_seq",
@@ -61,6 +64,7 @@ class StreamState:
         "stream_seq",
         "tail",
         "tail_closed",
+        "tail_meaning",
         "touched_us",
         "ts",
         "ttl_s",
@@ -75,6 +79,7 @@ class StreamState:
         head: Head,
         producers: dict[str, Producer],
         later_epochs: list[tuple[int, int]],
+        meaning: Meaning | None = None,
     ) -> None:
         self.name = name
         self.bucket_id = bucket_id
@@ -102,12 +107,15 @@ class StreamState:
         self.closed_by: Closing | None = None
         if head.closed_by is not None:
             self.closed_by = (head.closed_by, head.closed_epoch or 0, head.closed_seq or 0)
-        self.schema_version = head.schema_version
+        self.meaning = meaning  # None: nothing was ever declared, and entries are stored as they come
+        self.meaning_number = config.meaning
+        self.schema_version = 0 if meaning is None else meaning.version
         self.producers = producers
         self.stream_seq = head.stream_seq
         # Stored: what readers see.
         self.tail = LogEnd(head.last_row, head.ordinal, head.position, head.next_seq)
         self.tail_closed = self.closed
+        self.tail_meaning = meaning
         self.cold_below = 0  # entries below it are known to have left the log; a read saves asking
         # Bookkeeping.
         self.batch: Batch | None = None
@@ -121,7 +129,8 @@ class StreamState:
     @property
     def size(self) -> int:
         """Bytes that keeping this state costs, roughly."""
-        return _BASE_BYTES + len(self.name.stream) + _PRODUCER_BYTES * len(self.producers)
+        meaning = 0 if self.meaning is None else self.meaning.size
+        return _BASE_BYTES + len(self.name.stream) + _PRODUCER_BYTES * len(self.producers) + meaning
 
     @property
     def settled(self) -> bool:

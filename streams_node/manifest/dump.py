@@ -26,6 +26,7 @@ from streams_node.manifest.records import (
     Part,
     Producer,
     Record,
+    Schema,
     Stream,
     Unknown,
     encode,
@@ -88,6 +89,7 @@ def _small(db: sqlite3.Connection) -> Iterator[Record]:
 
 def _large(db: sqlite3.Connection) -> Iterator[Record]:
     yield from map(_stream, db.execute(_SQL.all_streams))
+    yield from map(_schema, db.execute(_SQL.all_schemas))
     yield from map(_gone, db.execute(_SQL.all_tombstones))
     yield from map(_end, db.execute(_SQL.all_ends))
     yield from map(_producer, db.execute(_SQL.all_producers))
@@ -104,6 +106,15 @@ def _stream(row: tuple[Any, ...]) -> Stream:
         profile=profile, soft_deleted=bool(soft_deleted), source=source, fork_seq=fork_seq, fork_sub=fork_sub,
         earliest_seq=earliest_seq,
     )  # fmt: skip
+
+
+def _schema(row: tuple[Any, ...]) -> Schema:
+    stream, registry, config = row
+    return Schema(
+        id=stream,
+        registry=msgspec.Raw(registry.encode()),
+        config=UNSET if config is None else msgspec.Raw(config.encode()),
+    )
 
 
 def _gone(row: tuple[Any, ...]) -> Gone:

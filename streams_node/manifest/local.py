@@ -10,17 +10,19 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 import sql
 from streams_node.errors import invariant
-from streams_node.manifest.records import Bucket, Gone, Header, Record, Stream
+from streams_node.manifest.records import Bucket, Gone, Header, Record, Schema, Stream
 from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.batch import rollback
 
 _CATALOGUE = sql.queries("catalogue")
 _PLACEMENT = sql.queries("placement")
-CHANGES_MAX = 50_000  # in one generation: some 10 MB of lines
+CHANGES_MAX = 50_000  # in one generation: some 10 MB of lines,
+SCHEMA_BYTES_MAX = 32 << 20  # and so much of schemas, if it is not of one stream
 _epochs = msgspec.json.Decoder(tuple[tuple[int, int], ...])
 
 
@@ -73,13 +75,14 @@ def changes(db: sqlite3.Connection, limit: int = CHANGES_MAX) -> Changes:
     """
     db.execute("BEGIN")
     try:
-        newest, more = db.execute(_CATALOGUE.changes_through, {"limit": limit}).fetchone()
+        newest, more = _through(db, limit)
         through = {"through": newest}
         records: list[Record] = [
             Bucket(id=bucket, name=name, created_us=created_us, alive=bool(alive))
             for bucket, name, created_us, alive in db.execute(_CATALOGUE.changed_buckets, through)
         ]
         records += map(_stream, db.execute(_CATALOGUE.changed_streams, through))
+        records += map(_schema, db.execute(_CATALOGUE.changed_schemas, through))
         records += [
             Gone(bucket=bucket, name=name, epoch=epoch, id=stream, deleted_us=deleted_us)
             for bucket, name, epoch, stream, deleted_us in db.execute(_CATALOGUE.changed_tombstones, through)
@@ -87,6 +90,16 @@ def changes(db: sqlite3.Connection, limit: int = CHANGES_MAX) -> Changes:
     finally:
         rollback(db)
     return Changes(records, newest, not more)
+
+
+def _through(db: sqlite3.Connection, limit: int) -> tuple[int, bool]:
+    """How far one generation goes, and whether there is more: as many changes as fit, but one."""
+    while True:
+        newest, more = db.execute(_CATALOGUE.changes_through, {"limit": limit}).fetchone()
+        size: int = db.execute(_CATALOGUE.changed_schema_bytes, {"through": newest}).fetchone()[0]
+        if size <= SCHEMA_BYTES_MAX or limit <= 1:
+            return newest, more
+        limit //= 2
 
 
 def published(
@@ -133,6 +146,15 @@ def _apply(
     for name, value in (("released_through", header.through_row), ("epoch_told", header.epoch_newest)):
         db.execute(_CATALOGUE.raise_node_value, {"name": name, "value": value})
     db.execute(_PLACEMENT.told, (newest_change,))
+
+
+def _schema(row: tuple[int, str, str | None]) -> Schema:
+    stream, registry, config = row
+    return Schema(
+        id=stream,
+        registry=msgspec.Raw(registry.encode()),
+        config=UNSET if config is None else msgspec.Raw(config.encode()),
+    )
 
 
 def _stream(row: tuple[object, ...]) -> Stream:

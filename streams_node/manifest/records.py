@@ -3,6 +3,7 @@
     header     first line of every generation, and of the first part of a snapshot
     bucket     as it is now
     stream     configuration of a living incarnation; takes the place of whatever had its name
+    schema     what is declared of a stream, after its `stream` line: registry of schemas, configuration of its profile
     gone       a name whose last stream was deleted, and the epoch it died in
     end        how far the published entries of a stream go; of its optional fields, absent means unchanged
     producer   the newest published request of a producer
@@ -90,6 +91,14 @@ class Stream(_Line, frozen=True, kw_only=True, tag="stream"):
     earliest_seq: Number = 0
 
 
+class Schema(_Line, frozen=True, kw_only=True, tag="schema"):
+    """Both are JSON texts, as clients see them."""
+
+    id: Number
+    registry: msgspec.Raw
+    config: msgspec.Raw | UnsetType = UNSET
+
+
 class Gone(_Line, frozen=True, kw_only=True, tag="gone"):
     bucket: Number
     name: str
@@ -168,10 +177,10 @@ class Unknown(msgspec.Struct, frozen=True):
     line: bytes
 
 
-Known: TypeAlias = Bucket | Stream | Gone | End | Producer | Object | Drop
+Known: TypeAlias = Bucket | Stream | Schema | Gone | End | Producer | Object | Drop
 Record: TypeAlias = Known | Unknown
 
-_KINDS = {"bucket", "stream", "gone", "end", "producer", "object", "drop"}
+_KINDS = {"bucket", "stream", "schema", "gone", "end", "producer", "object", "drop"}
 
 
 class _Versioned(msgspec.Struct):

@@ -155,6 +155,8 @@ def _fill(path: Path, mirror: Path, newest: int, now_us: int, *, accept_loss: bo
         db.execute(_SQL.restore_streams, {"now_us": now_us})
         for statement in (
             _SQL.restore_heads,
+            _SQL.restore_schemas,
+            _SQL.restore_boundaries,
             _SQL.restore_epochs,
             _SQL.restore_producers,
             _SQL.restore_tombstones,

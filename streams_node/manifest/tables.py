@@ -2,8 +2,8 @@
 
 Owns     the tables of `sql/mirror.sql`. It is a copy of what the bucket says, so it may be deleted at any time.
 Keeps    a generation is applied whole or not at all, once, and only on top of the one that it names as its previous.
-         Records have their effect by kind, in this order: buckets, streams and ends of names as they come, ends,
-         producers, objects, drops.
+         Records have their effect by kind, in this order: buckets, streams and ends of names as they come, schemas,
+         ends, producers, objects, drops.
 Dies     inside a transaction: SQLite takes it back. While a new mirror is built: its file has another name.
 """
 
@@ -30,6 +30,7 @@ from streams_node.manifest.records import (
     Object,
     Producer,
     Record,
+    Schema,
     Stream,
     Unknown,
     decode_header,
@@ -39,7 +40,7 @@ from streams_node.manifest.statements import mirror_layout, mirror_statements
 from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
 
-_LAYOUT = 1
+_LAYOUT = 2
 _BATCH_ROWS = 5000
 _CACHE_KIB = 64 * 1024
 _SQL = mirror_statements()
@@ -241,6 +242,15 @@ def _put_gone(db: sqlite3.Connection, records: list[Gone], fresh: object) -> Non
     db.executemany(_SQL.put_tombstone, rows)
 
 
+def _put_schemas(db: sqlite3.Connection, records: list[Schema], _fresh: object) -> None:
+    """Of streams that are still there: a schema is told together with its stream."""
+    rows = [
+        (bytes(each.registry).decode(), None if each.config is UNSET else bytes(each.config).decode(), each.id)
+        for each in records
+    ]
+    db.executemany(_SQL.put_schema, rows)
+
+
 def _put_ends(db: sqlite3.Connection, records: list[End], fresh: object) -> None:
     db.executemany(_SQL.put_end, [_end_row(each) for each in records])
     _mark_orphans(db, records, fresh)
@@ -283,6 +293,7 @@ _PUT: dict[type, Callable[[sqlite3.Connection, list[Any], object], None]] = {
     Bucket: _put_buckets,
     Stream: _put_streams,
     Gone: _put_gone,
+    Schema: _put_schemas,
     End: _put_ends,
     Producer: _put_producers,
     Object: _put_objects,

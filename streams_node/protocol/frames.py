@@ -40,6 +40,7 @@ class Piece(NamedTuple):
     payload: bytes
     lens: bytes | None = None
     continues: bool = False  # it goes on with an entry that an earlier piece began
+    keys: bytes | None = None  # packed keys of its entries, where they have keys of their own
 
 
 class BadJson(ValueError):
@@ -165,6 +166,17 @@ def pack_keys(keys: Sequence[str | None]) -> bytes | None:
         raw = b"" if key is None else key.encode("utf-8")
         parts += [(_NO_KEY if key is None else len(raw)).to_bytes(4, "little"), raw]
     return b"".join(parts)
+
+
+def keyed(pieces: Sequence[Piece], keys: Sequence[str | None]) -> list[Piece]:
+    """The pieces with the key of each entry; a piece of an entry has the key of the whole."""
+    made: list[Piece] = []
+    at = 0
+    for piece in pieces:
+        packed = pack_keys(keys[at : at + piece.entries]) if piece.lens is not None else pack_key(keys[at])
+        made.append(piece._replace(keys=packed))
+        at += piece.entries
+    return made
 
 
 def unpack_keys(blob: bytes | None, count: int) -> list[str | None]:

@@ -24,6 +24,7 @@ class Page(NamedTuple):
     tail: int  # the end of the stream as of this read
     closed: bool  # the page reaches it, and the stream is closed there
     framed: bool = False  # the payload is the whole array, as that was asked for: one copy less on the loop
+    version: int = 0  # of the schema that its entries are shown in; 0 where they are as they were stored
 
     @property
     def up_to_date(self) -> bool:

@@ -11,6 +11,7 @@ from streams_node.protocol.producers import Producer
 
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
+_SCHEMAS = sql.queries("schemas")
 NAMES_PER_STATEMENT = 64
 
 
@@ -36,6 +37,7 @@ class Configured(NamedTuple):
     soft_deleted: int
     earliest_seq: int
     recovered: int
+    meaning: int = 0  # counts what was declared of it; 0 for nothing, ever
 
 
 class Head(NamedTuple):
@@ -68,6 +70,7 @@ class Found(NamedTuple):
     head: Head | None
     producers: dict[str, Producer]
     later_epochs: list[tuple[int, int]]
+    declared: tuple[str, str | None] | None = None  # its row of `schemas`
 
 
 class FoundBucket(NamedTuple):
@@ -115,4 +118,5 @@ def _found(db: sqlite3.Connection, row: list[Any]) -> Found:
     if head.producers:
         producers = {name: Producer(*last) for name, *last in db.execute(_STREAMS.load_producers, (config.stream,))}
     later = db.execute(_STREAMS.load_epochs, (config.stream,)).fetchall() if config.epoch_count > 1 else []
-    return Found(bucket, row[_EPOCH_AT], config, head, producers, later)
+    declared = db.execute(_SCHEMAS.load_schema, (config.stream,)).fetchone() if config.meaning else None
+    return Found(bucket, row[_EPOCH_AT], config, head, producers, later, declared)

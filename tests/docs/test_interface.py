@@ -15,7 +15,7 @@ from streams_node.http import edge, headers, query, resources
 from streams_node.http.openapi import codes_of, document, inputs_of, status_of_codes, wire_name
 from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS
 from streams_node.http.routes import ROUTES, SUB_ROUTES, Route
-from streams_node.http.subs import SUB_HANDLERS
+from streams_node.http.subs import SUBS
 
 # Failures of a start, and of a part that no request reaches yet.
 NOT_ON_THE_WIRE = (errors.DataFolderError, errors.ListenError, errors.StoreError, errors.WorkerFailed)
@@ -66,7 +66,7 @@ def test_every_handler_is_a_route_and_every_route_has_a_handler() -> None:
     hot = {(method, path) for method in edge._HANDLERS for path in ("/v1/stream/{path}", "/{bucket}/{stream}")}
     assert cold & hot == set()
     hot |= {(route.methods, route.pattern) for route in SUB_ROUTES.values()}
-    assert {(method, sub) for method, _, sub in SUB_ROUTES} == set(SUB_HANDLERS)
+    assert {(method, sub) for method, _, sub in SUB_ROUTES} == set(SUBS)
     assert cold | hot == {(route.methods, route.pattern) for route in ROUTES}
 
 
@@ -122,11 +122,11 @@ def test_every_header_that_the_edge_reads_is_an_input_or_explained_here() -> Non
 
 
 def test_every_field_of_every_view_is_described(api: dict[str, Any]) -> None:
-    functions = [*(handler.fn for handler in resources.HANDLERS), *SUB_HANDLERS.values()]
+    functions = [*(handler.fn for handler in resources.HANDLERS), *(sub.handler for sub in SUBS.values())]
     structs = {struct.__name__: struct for function in functions for struct in structs_of(returned(function))}
     assert set(FIELDS) == set(structs)
     for name, struct in structs.items():
-        assert set(FIELDS[name]) == set(struct.__struct_fields__)
+        assert set(FIELDS[name]) == set(struct.__struct_encode_fields__)
         assert all(each["description"] for each in api["components"]["schemas"][name]["properties"].values())
 
 

@@ -1,0 +1,74 @@
+"""GET and POST of `…/_schema`: the registry of a stream."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from streams_node.errors import InvalidDeclaration
+from streams_node.http.context import Context
+from streams_node.http.reply import Reply, SubRequest
+from streams_node.ingest.declare import declare, standing_of
+from streams_node.meaning import Facts, Standing
+from streams_node.schema.errors import SchemaRefused
+from streams_node.schema.registry import Update, evolved, parse_update
+
+SCHEMA_BODY_BYTES_MAX = 1 << 20
+_LARGE_BYTES = 16 << 10  # reading that much of an update takes about a millisecond
+
+
+class RoutingKeyView(msgspec.Struct, rename="camel"):
+    json_pointer: str
+    required: bool
+
+
+class BoundaryView(msgspec.Struct):
+    offset: int
+    version: int
+
+
+class RegistryView(msgspec.Struct, rename="camel"):
+    """As `Registry.document` makes it; handlers send that text."""
+
+    api_version: str
+    schema: str
+    current_version: int
+    boundaries: list[BoundaryView]
+    schemas: dict[str, Any]
+    lenses: dict[str, dict[str, Any]]
+    routing_key: RoutingKeyView | UnsetType = UNSET
+    search: dict[str, Any] | UnsetType = UNSET
+
+
+async def read_schema(context: Context, request: SubRequest) -> Reply[RegistryView]:
+    """The registry as it is stored; an empty one where nothing was ever declared."""
+    state = await context.ledger.readable(request.name)
+    meaning = state.tail_meaning
+    if meaning is None:
+        return Reply(200, None, standing_of(state, None).registry.encode())
+    if meaning.problem is not None:
+        raise meaning.problem
+    return Reply(200, None, meaning.stored.registry.encode())
+
+
+async def update_schema(context: Context, request: SubRequest) -> Reply[RegistryView]:
+    """Change the registry. The answer is the whole of it, once it is stored."""
+    await context.ledger.living(request.name)
+    update = await _parsed(context, request.body)
+
+    def decide(before: Standing, facts: Facts) -> Standing:
+        return before._replace(registry=evolved(before.registry, update, facts.end))
+
+    declared = await declare(context.ledger, request.name, decide)
+    if declared.batch is not None:
+        await declared.batch.settling
+    return Reply(200, None, declared.standing.registry.encode())
+
+
+async def _parsed(context: Context, body: bytes) -> Update:
+    try:
+        if len(body) < _LARGE_BYTES:
+            return parse_update(body)
+        return await context.ledger.workshop.make(lambda: parse_update(body))
+    except SchemaRefused as refusal:
+        raise InvalidDeclaration(str(refusal)) from None

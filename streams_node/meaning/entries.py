@@ -1,0 +1,86 @@
+"""The entries of an append to a stream that means something: normalised, validated, keyed, and cut into pieces.
+
+Made beside the event loop where a body is large, so it decides nothing: what is wrong is handed on, and said when its
+turn comes among the checks of the append.
+"""
+
+from typing import NamedTuple
+
+import orjson
+
+from streams_node.errors import BadProfile, InvalidEntry, InvalidRequest, StreamsError, TooLarge
+from streams_node.meaning.meaning import Meaning
+from streams_node.protocol.frames import (
+    BadJson,
+    Piece,
+    TooManyElements,
+    cut_elements,
+    json_elements,
+    keyed,
+)
+from streams_node.schema.errors import EntryRefused
+from streams_node.schema.routing import checked_key
+from streams_node.schema.validation import check_depth
+
+
+class Bounds(NamedTuple):
+    """Limits of the node."""
+
+    entries_max: int
+    piece_bytes_max: int
+    key_bytes_max: int
+
+
+class Prepared(NamedTuple):
+    """Pieces ready to be stored; or what is wrong with the body, or why the stream refuses what is in it."""
+
+    pieces: list[Piece]
+    wrong: StreamsError | None = None
+    refused: StreamsError | None = None
+
+
+def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, bounds: Bounds) -> Prepared:
+    """A JSON body for a stream. `key` is the packed `Stream-Key`, if there is one."""
+    try:
+        texts = json_elements(body, bounds.entries_max)
+        entries = orjson.loads(body)
+    except (BadJson, orjson.JSONDecodeError) as problem:
+        return Prepared([], InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}"))
+    except TooManyElements:
+        return Prepared([], TooLarge(f"an append may hold {bounds.entries_max} messages; this one has more"))
+    if not isinstance(entries, list):
+        entries = [entries]
+    if meaning.problem is not None:
+        return Prepared([], refused=meaning.problem)
+    try:
+        keys, texts = _checked(meaning, texts, entries, key, now_us, bounds)
+    except EntryRefused as refusal:
+        return Prepared([], refused=InvalidEntry(str(refusal)))
+    except BadProfile as refusal:
+        return Prepared([], refused=refusal)
+    pieces = cut_elements(texts, bounds.piece_bytes_max)
+    return Prepared(pieces if keys is None else keyed(pieces, keys))
+
+
+def _checked(
+    meaning: Meaning, texts: list[bytes], entries: list[object], key: bytes | None, now_us: int, bounds: Bounds
+) -> tuple[list[str | None] | None, list[bytes]]:
+    """The keys of the entries, if they have keys of their own, and the texts to store."""
+    routing = meaning.registry.routing_key
+    if routing is not None and key is not None:
+        raise EntryRefused("Stream-Key not allowed when routingKey is configured")
+    if not texts:
+        return None, texts
+    check_depth(texts, entries)
+    derived: list[str | None] | None = None
+    if meaning.hook is not None:
+        texts, derived = meaning.hook(texts, now_us)
+        if meaning.validator is not None or routing is not None:
+            entries = orjson.loads(b"[%b]" % b",".join(texts))
+    if meaning.validator is not None:
+        meaning.validator.check(entries, texts)
+    if routing is not None:
+        return routing.keys(entries, bounds.key_bytes_max), texts
+    if key is not None or derived is None:
+        return None, texts
+    return [None if own is None else checked_key(own, bounds.key_bytes_max) for own in derived], texts
