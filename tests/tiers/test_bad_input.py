@@ -197,6 +197,7 @@ REFUSALS: list[tuple[Change, list[str]]] = [
     (_newer_owner, ["owner record", "newer version", "format 2"]),
     (_broken_owner, ["owner record", "cannot be read", "put it back from a copy", "--bootstrap-from-store"]),
     (_no_generations, ["generation", "not in", "any more", "object_store_folder", "restore it from a copy"]),
+    (_emptied, ["no owner record any more", "put it back from a copy"]),
     (_newer_layout, ["objects", "newer"]),
     (_no_folder, ["objects"]),
 ]
