@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import os
 import random
+import secrets
 import signal
 import socket
 import ssl
@@ -30,6 +32,7 @@ from streams_node.http.routes import RouteClass
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
+from streams_node.metering import Metering
 from streams_node.observe import logs
 from streams_node.observe.metrics import Metrics
 from streams_node.protocol.times import SECOND_US
@@ -43,6 +46,7 @@ log = logs.get_logger(__name__)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of large answers: see decisions/0002
 _MICROS = 1000
+_INSTANCE_BYTES = 3  # beside the number of the process, which comes again
 _SWITCH_S = 0.0001  # a reader's or writer's thread waits at most this long for the loop (decisions/0002)
 
 
@@ -80,10 +84,13 @@ async def _serve(settings: Settings) -> int:
             await context.tiers.open()
             upkeep.start()
             context.tiers.start()
+            metering = Metering(context.ledger, context.metrics, context.tiers.counts, instance=_instance())
+            metering.start()
             _tune_collector()
             try:
                 await _listen(settings, listeners)
             finally:
+                await metering.stop()
                 await upkeep.stop()
     return 0
 
@@ -274,6 +281,11 @@ def _signals(context: Context, listeners: list[Listener]) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _instance() -> str:
+    """A name of this process among all that ever wrote its numbers."""
+    return f"{os.getpid()}-{secrets.token_hex(_INSTANCE_BYTES)}"
 
 
 def _shutting_down() -> StreamsError:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from streams_node.objects import RequestCounts
 from streams_node.read.cold import ColdReader
 
 
@@ -17,6 +18,10 @@ class Tiers(Protocol):
     @property
     def published_through(self) -> int:
         """Log rows up to this one are in the bucket."""
+
+    @property
+    def counts(self) -> RequestCounts:
+        """Requests to the object store since the start."""
 
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
@@ -37,6 +42,9 @@ class NoTiers:
     generation = 0
     published_through = 0
     reader: ColdReader | None = None
+
+    def __init__(self) -> None:
+        self.counts = RequestCounts()
 
     async def flush(self, row: int) -> None:
         """Nobody will."""

@@ -12,6 +12,8 @@ from streams_node.metering import NAME, Metering
 from streams_node.objects import RequestCounts
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, in_process
+from tests.support.node_process import NodeProcess
+from tests.support.wire import Wire
 
 PATH = f"/v1/stream/{NAME.stream}"
 JSON = {"content-type": "application/json"}
@@ -173,3 +175,23 @@ def test_the_task_tells_by_itself_unless_it_is_switched_off(tmp_path: Path) -> N
         assert metering._task is None
 
     run(tmp_path / "off", off, stream_metrics_ms=0)
+
+
+def test_a_node_writes_its_numbers_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    async def one_life(more_than: int) -> list[dict[str, Any]]:
+        with NodeProcess(tmp_path / "data", settings={"stream_metrics_ms": 50}) as process:
+            await process.ready()
+            async with Wire(process.port) as wire, asyncio.timeout(20):
+                found: list[dict[str, Any]] = []
+                while len(found) <= more_than:
+                    answer = await wire.request("GET", f"{PATH}?offset=-1")
+                    found = json.loads(answer.body) if answer.status == 200 else []
+                return found
+
+    async def main() -> None:
+        before = await one_life(0)
+        after = await one_life(len(before))
+        assert after[: len(before)] == before
+        assert len({each["instance"] for each in after}) == 2
+
+    asyncio.run(main())

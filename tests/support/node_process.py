@@ -40,7 +40,7 @@ class NodeProcess:
         self.log = data.with_name("node.log")
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
-        chosen = {"log_format": "json", **(settings or {})}
+        chosen = {"log_format": "json", "stream_metrics_ms": 0, **(settings or {})}
         environment |= {f"STREAMS_{name.upper()}": str(value) for name, value in chosen.items()}
         if crash_at is not None:
             environment["STREAMS_CRASH_AT"] = crash_at
@@ -81,9 +81,7 @@ class NodeProcess:
 
     def _found_port(self) -> int:
         if not self.port:
-            lines = [
-                line for line in self.log_since_start().splitlines() if b'"ready"' in line and line.endswith(b"}")
-            ]
+            lines = [line for line in self.log_since_start().splitlines() if b'"ready"' in line and line.endswith(b"}")]
             if lines:
                 self.port = urlsplit(json.loads(lines[0])["url"]).port or 0
         return self.port
