@@ -99,13 +99,22 @@ class _Compiler:
             return self._unscored(plan)
         match plan:
             case AllOf(parts):
-                return _sum_all([self.scorer(part, text_score) for part in parts])
+                return self._scored_all(parts, text_score)
             case AnyOf(parts):
                 return _sum_any([self.scorer(part, text_score) for part in parts])
             case Text():
                 return _best([self._text_scorer(plan, target, text_score) for target in plan.targets])
             case _:
                 return self._unscored(plan)
+
+    def _scored_all(self, parts: Sequence[Plan], text_score: TextScore) -> Scorer:
+        """What scores nothing decides first: it costs less than a text."""
+        score = _sum_all([self.scorer(part, text_score) for part in parts if has_text(part)])
+        others = tuple(part for part in parts if not has_text(part))
+        if not others:
+            return score
+        allowed = self.matcher(AllOf(others))
+        return lambda record: score(record) if allowed(record) else None
 
     def _unscored(self, plan: Plan) -> Scorer:
         matches = self.matcher(plan)
