@@ -7,6 +7,8 @@ named by rows. tests/docs holds the rows to the route table, to the error tree, 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
+
 Schema = Mapping[str, object]
 
 
@@ -364,34 +366,7 @@ _SCHEMA_UPDATE = Operation(
     "",
     (Answer(200, "It is stored; the whole registry.", "Cache-Control", "view"),),
     "bad_request not_found append_timeout conflict payload_too_large overloaded outcome_unknown",
-    takes={
-        "type": "object",
-        "description": "At least one of `schema`, `routingKey` and `search`.",
-        "additionalProperties": False,
-        "properties": {
-            "apiVersion": {"const": "durable.streams/schema-registry/v1"},
-            "schema": {"type": ["object", "boolean"], "description": "A JSON Schema, draft-07, without `$ref`."},
-            "lens": {
-                "type": "object",
-                "description": "From the current version to the next one; see the manual's page on schemas.",
-                "required": ["apiVersion", "schema", "from", "to", "ops"],
-                "properties": {
-                    "apiVersion": {"const": "durable.lens/v1"},
-                    "schema": {"type": "string"},
-                    "from": {"type": "integer"},
-                    "to": {"type": "integer"},
-                    "description": {"type": "string"},
-                    "ops": {"type": "array", "minItems": 1, "items": {"type": "object"}},
-                },
-            },
-            "routingKey": {
-                "type": ["object", "null"],
-                "required": ["jsonPointer", "required"],
-                "properties": {"jsonPointer": {"type": "string"}, "required": {"type": "boolean"}},
-            },
-            "search": {"type": ["object", "null"]},
-        },
-    },
+    takes=REGISTRY_UPDATE,
 )
 
 _PROFILE_GET = Operation(
@@ -401,32 +376,13 @@ _PROFILE_GET = Operation(
     "bad_request not_found overloaded",
 )
 _PROFILE_UPDATE = Operation(
-    "Sets what kind of entries the stream takes, with the schema, the routing key and the search that belong to it, all or "
-    "nothing. `evlog` and `metrics` need a JSON stream without entries; the kind that is set already takes another "
+    "Sets what kind of entries the stream takes, with the schema, the routing key and the search that belong to it, "
+    "all or nothing. `evlog` and `metrics` need a JSON stream without entries; the kind that is set already takes another "
     "configuration at any time.",
     "",
     (Answer(200, "It is stored; the whole profile.", "Cache-Control", "view"),),
     "bad_request not_found append_timeout not_implemented payload_too_large overloaded outcome_unknown",
-    takes={
-        "type": "object",
-        "required": ["profile"],
-        "additionalProperties": False,
-        "properties": {
-            "apiVersion": {"const": "durable.streams/profile/v1"},
-            "profile": {
-                "type": "object",
-                "description": "What comes with a kind is on the manual's page on profiles.",
-                "required": ["kind"],
-                "additionalProperties": False,
-                "properties": {
-                    "kind": {"enum": ["evlog", "generic", "metrics", "otel-traces", "state-protocol"]},
-                    "redactKeys": {"type": "array", "items": {"type": "string"}, "maxItems": 64},
-                    "correlation": {"type": "object"},
-                    "observability": {"type": "object"},
-                },
-            },
-        },
-    },
+    takes=PROFILE_UPDATE,
 )
 
 OPERATIONS: Mapping[str, Operation] = {
