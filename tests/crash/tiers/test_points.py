@@ -11,11 +11,13 @@ from random import Random
 
 import pytest
 
+from tests.crash.tiers.bucket import told
 from tests.crash.tiers.folder import TieredFolder
 from tests.crash.tiers.points import WAYS, WORKER_WAYS, Way
 
 HITS = 3
-_CHILD_S = 15.0
+_CHILD_S = 30.0
+_GENERATIONS = 3  # that are published after the death
 
 
 @pytest.mark.parametrize("name", sorted(WAYS))
@@ -59,8 +61,11 @@ async def _hit_worker(folder: TieredFolder, name: str, way: Way, random: Random)
                     assert not running.done(), node.log_tail()
                     await asyncio.sleep(0.05)
             folder.deaths += 1
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            await folder.bucket.quiet(folder.data / "streams.db", _CHILD_S)
-            await folder.load.settle(node.port)
+            reached = told(folder.data / "streams.db").generation + _GENERATIONS
+            async with asyncio.timeout(_CHILD_S):
+                while told(folder.data / "streams.db").generation < reached:
+                    assert not running.done(), node.log_tail()
+                    await asyncio.sleep(0.05)
+            node.kill()
+            await running
     await folder.rest()
