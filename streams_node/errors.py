@@ -4,6 +4,7 @@ StreamsError
 ├── InvalidRequest            a header, parameter, path or body is not what the protocol asks for
 │   ├── InvalidOffset         well formed, but this stream never issued it
 │   ├── BadProfile            a profile document, or an entry that its stream's profile cannot take
+│   ├── BadFilter             a filter that is none, or that the stream cannot answer
 │   ├── ReservedPath          a name that belongs to the node
 │   ├── InvalidDeclaration    a schema, a lens, or what else is declared of a stream
 │   ├── InvalidEntry          an entry that its stream's schema or routing key does not allow
@@ -65,6 +66,13 @@ class InvalidOffset(StreamsError):
 
 class BadProfile(InvalidRequest):
     """Says what is wrong in the words that clients of the protocol know."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        StreamsError.__init__(self, message, **facts)
+
+
+class BadFilter(InvalidRequest):
+    """Says so in the words that clients of the protocol know; `position` is the character at fault."""
 
     def __init__(self, message: str, **facts: object) -> None:
         StreamsError.__init__(self, message, **facts)

@@ -54,6 +54,20 @@ WITH RECURSIVE hop (row_id, prev_row, jump_row, position, ordinal, seq) AS (
 )
 SELECT row_id, seq, position, ordinal FROM hop ORDER BY ordinal LIMIT 1;
 
+-- name: find_by_time
+-- Walks back from a row to the stream's newest row that is older than :ts, or to its oldest row: times never run backwards
+-- within a stream.
+WITH RECURSIVE hop (row_id, prev_row, jump_row, ordinal, seq, count, flags, ts) AS (
+    SELECT row_id, prev_row, jump_row, ordinal, seq, count, flags, ts FROM log WHERE row_id = :row
+    UNION ALL
+    SELECT l.row_id, l.prev_row, l.jump_row, l.ordinal, l.seq, l.count, l.flags, l.ts
+      FROM hop JOIN log AS l
+        ON l.row_id = CASE WHEN (SELECT j.ts >= :ts FROM log AS j WHERE j.row_id = hop.jump_row)
+                           THEN hop.jump_row ELSE hop.prev_row END
+     WHERE hop.ts >= :ts
+)
+SELECT seq, count, flags, ts FROM hop ORDER BY ordinal LIMIT 1;
+
 -- name: first_above
 -- Walks back from a row to the stream's oldest row above another one; NULL when the row is not there any more.
 WITH RECURSIVE hop (row_id, seq, prev_row, jump_row) AS (

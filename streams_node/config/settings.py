@@ -295,6 +295,11 @@ class Settings(TierSettings):
         le=256 * MiB,
         description="Largest page a client may ask for with `max_bytes`; larger wishes are cut to it.",
     )
+    filter_scan_bytes_max: Bytes = Field(
+        default=100 * MiB,
+        ge=1 * KiB,
+        description="Bytes of entries that one answer to a read by key or filter examines; the next one goes on there.",
+    )
     reader_threads: Annotated[Count, Unit("threads")] = Field(
         default=2,
         ge=1,

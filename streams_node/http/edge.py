@@ -30,6 +30,7 @@ _HANDLERS: dict[str, Handler] = {
     "HEAD": read.head,
     "DELETE": write.delete,
 }
+_READS = ("GET", "HEAD")  # of a key: the stream's own handlers answer them
 _PLAIN = re.compile(rb"/[0-9A-Za-z._~/-]+")  # no query, nothing encoded
 _TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
 _COLD = frozenset(
@@ -112,13 +113,15 @@ class Edge:
             return None
         else:
             target = bucket_target(raw_path)
+        if target.argument is not None:  # there may be as many keys as entries
+            return target
         if len(self._targets) >= _TARGETS_MAX:
             self._targets.clear()
         self._targets[raw_path] = target
         return target
 
     async def _stream(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
-        if target.sub is not None:
+        if target.sub is not None and not (target.sub == "pk" and method in _READS):
             return await self._sub(target, method, scope, receive, send)
         if not self._public:
             raise Missing("streams are on the public listener")

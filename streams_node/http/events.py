@@ -43,7 +43,7 @@ async def event_stream(
 class Follower:
     """One reader at its position."""
 
-    __slots__ = ("_context", "_cycle", "_first", "_hub", "_query", "_wrote", "position")
+    __slots__ = ("_context", "_cycle", "_first", "_hub", "_query", "_untold", "_wrote", "position")
 
     def __init__(self, context: Context, hub: Hub, position: int, query: ReadQuery, cycle: Cycle | None) -> None:
         self._context = context
@@ -52,6 +52,7 @@ class Follower:
         self._cycle = cycle
         self._wrote = 0.0
         self._first: Page | None = None
+        self._untold: Page | None = None  # it brought nothing: where the reader is by now is said with the next beat
         self.position = position
 
     async def begin(self) -> None:
@@ -67,7 +68,7 @@ class Follower:
         told = False
         while not left.done():
             while self.position < state.tail.seq or not told or state.tail_closed:
-                page = await self._send_page(send)
+                page = await self._send_page(send, told=told)
                 told = True
                 if page.closed or left.done():
                     return
@@ -75,7 +76,9 @@ class Follower:
             if hub.ended or now >= ends:
                 return
             if now >= self._wrote + beat_s:
-                await send({"type": "http.response.body", "body": HEARTBEAT, "more_body": True})
+                beat = HEARTBEAT if self._untold is None else self._event(self._untold)
+                self._untold = None
+                await send({"type": "http.response.body", "body": beat, "more_body": True})
                 self._wrote = now
             await self._wait(min(ends, self._wrote + beat_s), left)
 
@@ -83,7 +86,7 @@ class Follower:
         """Write what is new straight to the connection; False when that cannot be done and the task must run."""
         cycle, hub, state = self._cycle, self._hub, self._hub.state
         tail = state.tail.seq
-        if cycle is None or state.tail_closed or hub.ended or not cycle.takes_chunks():
+        if cycle is None or self._query.selects or state.tail_closed or hub.ended or not cycle.takes_chunks():
             return False
         if self.position >= tail:
             return True
@@ -102,10 +105,14 @@ class Follower:
         self._wrote = cycle.protocol.loop.time()
         return True
 
-    async def _send_page(self, send: Send) -> Page:
+    async def _send_page(self, send: Send, *, told: bool) -> Page:
         page, self._first = self._first, None
         if page is None:
             page = await timed_page(self._context, self._hub.state, self.position, self._query)
+        if told and self._query.selects and not page.payload and not page.closed:
+            self._untold, self.position = page, page.end
+            return page
+        self._untold = None
         self._context.metrics.read_bytes += len(page.payload)
         await send({"type": "http.response.body", "body": self._event(page), "more_body": True})
         self.position = page.end
@@ -125,12 +132,12 @@ class Follower:
         """The data and its control event. Readers at the same place are sent the same bytes, encoded once."""
         state, hub, query, context = self._hub.state, self._hub, self._query, self._context
         where = None if page.closed else cursor(context.now_s(), query.cursor, context.jitter())
-        key = (page.start, page.end, page.closed, page.up_to_date, where, query.raw, page.version, chunked)
+        key = (page.start, page.end, page.closed, page.up_to_date, where, query.raw, query.key, page.version, chunked)
         known = hub.memo(key)
         if known is not None:
             return known
         event = control_event(state.token(page.end), cursor=where, up_to_date=page.up_to_date, closed=page.closed)
-        if page.end > page.start:
+        if page.payload:
             text = is_text(state.content_type)
             event = data_event(page.payload, is_json=state.is_json and query.raw is not True, is_text=text) + event
         return hub.remember(key, b"%x\r\n%b\r\n" % (len(event), event) if chunked else event)

@@ -13,6 +13,7 @@ from streams_node.http.query import ReadQuery
 from streams_node.ingest.state import StreamState
 from streams_node.live.hub import Hub
 from streams_node.protocol.cursors import cursor
+from streams_node.read.pages import Page
 
 
 async def long_poll(
@@ -24,9 +25,10 @@ async def long_poll(
     ms_max = context.settings.long_poll_ms_max
     deadline = loop.time() + min(ms_max if query.timeout_ms is None else query.timeout_ms, ms_max) / 1000
     with context.live.attached(state, "long_poll") as hub, watched(scope, receive) as left:
-        while start >= state.tail.seq and not state.tail_closed and not hub.ended and not left.done():
-            if not await wait(hub, deadline, left):
+        while (page := await _page(context, hub, start, query, deadline, left)) is not None:
+            if page.payload or not page.up_to_date or page.closed:
                 break
+            start = page.end  # what came was not asked for
     if left.done():
         context.ledger.touch(state)
         return 499
@@ -34,13 +36,14 @@ async def long_poll(
         fresh = await context.ledger.readable(state.name)
         if fresh.id != state.id:
             raise Missing(f"stream `{state.name.stream}` was deleted")
-        state = fresh
-    page = await timed_page(context, state, start, query, framed=True)
+        state, page = fresh, None
+    if page is None:
+        page = await timed_page(context, state, start, query, framed=True)
     headers = page_headers(state, page)
     if not page.closed:
         headers.append((b"stream-cursor", cursor(context.now_s(), query.cursor, context.jitter()).encode()))
     context.ledger.touch(state)
-    if page.end == page.start:
+    if not page.payload and page.up_to_date:
         headers = [line for line in headers if line[0] != b"content-type"]
         await answer(scope, send, 204, [*headers, NO_STORE, *CORS])
         return 204
@@ -53,6 +56,19 @@ async def long_poll(
     ]
     await answer(scope, send, 200, headers + CORS, body)
     return 200
+
+
+async def _page(
+    context: Context, hub: Hub, start: int, query: ReadQuery, deadline: float, left: "asyncio.Future[None]"
+) -> Page | None:
+    """What a read of some entries finds once there is anything new; None when there is nothing, or all is asked for."""
+    state = hub.state
+    while start >= state.tail.seq and not state.tail_closed and not hub.ended and not left.done():
+        if not await wait(hub, deadline, left):
+            break
+    if not query.selects or start >= state.tail.seq or hub.ended or left.done():
+        return None
+    return await timed_page(context, state, start, query, framed=True)
 
 
 async def wait(

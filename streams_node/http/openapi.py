@@ -89,7 +89,7 @@ def inputs_of(route: Route) -> list[str]:
 
 def tag_of(route: Route) -> str:
     """The group in which a route is shown."""
-    if route.name.startswith("stream."):
+    if route.name.startswith(("stream.", "pk.")):
         return "streams"
     return "buckets" if route.name.startswith(("bucket.", "streams")) else "node"
 

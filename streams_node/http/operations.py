@@ -69,11 +69,27 @@ INPUTS: Mapping[str, Input] = {
         {"type": "string", "minLength": 1},
         "The id of a stream in the bucket: UTF-8 without slashes; at most 122 bytes together with bucket and slash.",
     ),
+    "key": Input(
+        "path", {"type": "string", "minLength": 1}, "A routing key in percent encoding, slashes too: it is one segment."
+    ),
     "offset": Input(
         "query",
         {"type": "string", "examples": ["-1", "now"]},
         "Where to begin: `-1` for the start, `now` for the end, or a `Stream-Next-Offset` of this stream. "
-        "Without it, the start. A live read has to say it.",
+        "Without it and `since`, the start. A live read has to say one of them.",
+    ),
+    "since": Input(
+        "query",
+        _MOMENT,
+        "Where to begin, if no `offset` says it: at the first entry of this time or later. RFC 3339 or Unix "
+        "nanoseconds; what is finer than a microsecond is cut.",
+    ),
+    "key.query": Input("query", _TEXT, "Only entries with exactly this routing key; blank is none."),
+    "filter": Input(
+        "query",
+        {"type": "string", "examples": ["service:api AND status:>=500"]},
+        "Only entries of a JSON stream that match: `field:value`, `field:>=value`, `has:field`, `AND`, `OR`, `NOT`, "
+        "parentheses. Fields are those of the schema's `search`. Not with `live=sse`.",
     ),
     "live": Input(
         "query",
@@ -157,7 +173,10 @@ OUTPUTS: Mapping[str, str] = {
     "Producer-Seq": "The highest number accepted from this producer.",
     "Producer-Expected-Seq": "The number that would have been accepted.",
     "Producer-Received-Seq": "The number that was sent.",
-    "ETag": "A strong tag of this life of the stream, the range, the closing and the form.",
+    "ETag": "A strong tag of this life of the stream, the range, the closing, the form and what was selected.",
+    "Stream-Filter-Scan-Limit-Reached": "`true` when a filtered page ends for what it took; its offset goes on.",
+    "Stream-Filter-Scan-Limit-Bytes": "`filter_scan_bytes_max`; only with the header before.",
+    "Stream-Filter-Scanned-Bytes": "What was examined. Less than the limit: the time was over.",
     "Cache-Control": "`public` (`private` on a node with a key), a minute and five more while it is asked for again; "
     "`no-store` where nothing may be kept.",
     "X-Accel-Buffering": "`no`: a proxy must pass events on as they come.",
@@ -256,8 +275,36 @@ _SEALED_CODES = "object_store_unavailable object_store_refused object_missing ob
 _WRITE_INPUTS = "Stream-Closed Stream-Seq Stream-Timestamp Stream-Key Producer-Id Producer-Epoch Producer-Seq"
 _WRITE_CODES = "bad_request not_found request_timeout append_timeout payload_too_large overloaded outcome_unknown"
 _PAGE = "Content-Type Stream-Next-Offset Stream-End-Offset Stream-Up-To-Date Stream-Closed ETag Cache-Control"
+_LIMIT = "Stream-Filter-Scan-Limit-Reached Stream-Filter-Scan-Limit-Bytes Stream-Filter-Scanned-Bytes"
 _HEAD = (
     "Content-Type Stream-Next-Offset Stream-End-Offset Stream-Closed Stream-TTL Stream-Expires-At ETag Cache-Control"
+)
+
+_READ = Operation(
+    "Reads a page from an offset on; with `live`, waits for entries or follows the stream. A page holds whole "
+    "entries. With `key` or `filter` it holds those that fit, and its offset is behind all that were "
+    "looked at. Other parameters are ignored, these come once each and not blank.",
+    "offset since live timeout timeout_ms max_bytes cursor format key.query filter If-None-Match",
+    (
+        Answer(
+            200,
+            "A page: a JSON array for a JSON stream, the bytes of the entries otherwise. "
+            "For `live=sse`, events until the stream is closed or a minute has passed.",
+            f"{_PAGE} Stream-Cursor Stream-SSE-Data-Encoding X-Accel-Buffering {_LIMIT}",
+            "entries",
+        ),
+        Answer(
+            204,
+            "A long-poll without news in time, or at the end of a closed stream.",
+            "Stream-Next-Offset Stream-End-Offset Stream-Up-To-Date Stream-Closed Stream-Cursor Cache-Control",
+        ),
+        Answer(304, "The page is one of `If-None-Match`. Not for live reads and `offset=now`.", f"{_PAGE} {_LIMIT}"),
+    ),
+    f"bad_request not_found gone overloaded {_SEALED_CODES}",
+)
+_PK = _READ._replace(
+    text=f"A read with this `key`; one in the query does not count. {_READ.text}",
+    inputs=" ".join(name for name in _READ.inputs.split() if name != "key.query"),
 )
 
 _STREAM: Mapping[str, Operation] = {
@@ -301,27 +348,7 @@ _STREAM: Mapping[str, Operation] = {
         "producer_limit",
         takes_entries=True,
     ),
-    "read": Operation(
-        "Reads a page from an offset on; with `live`, waits for entries or follows the stream. A page holds whole "
-        "entries. Other parameters are ignored, these come once each and not blank.",
-        "offset live timeout timeout_ms max_bytes cursor format If-None-Match",
-        (
-            Answer(
-                200,
-                "A page: a JSON array for a JSON stream, the bytes of the entries otherwise. "
-                "For `live=sse`, events until the stream is closed or a minute has passed.",
-                f"{_PAGE} Stream-Cursor Stream-SSE-Data-Encoding X-Accel-Buffering",
-                "entries",
-            ),
-            Answer(
-                204,
-                "A long-poll without news in time, or at the end of a closed stream.",
-                "Stream-Next-Offset Stream-End-Offset Stream-Up-To-Date Stream-Closed Stream-Cursor Cache-Control",
-            ),
-            Answer(304, "The page is one of `If-None-Match`. Not for live reads and `offset=now`.", _PAGE),
-        ),
-        f"bad_request not_found gone overloaded not_implemented {_SEALED_CODES}",
-    ),
+    "read": _READ,
     "head": Operation(
         "What is known of a stream, without reading it. It does not restart the window of `Stream-TTL`. "
         "An error has its status and headers, and no body.",
@@ -454,6 +481,8 @@ OPERATIONS: Mapping[str, Operation] = {
         (Answer(200, "A page.", "Cache-Control", "view"),),
         "bad_request not_found overloaded",
     ),
+    "pk.read": _PK,
+    "bucket.pk.read": _PK,
     "sub.flush": _FLUSH,
     "bucket.sub.flush": _FLUSH,
     "sub.schema.get": _SCHEMA_GET,

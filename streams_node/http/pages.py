@@ -6,6 +6,7 @@ from streams_node.errors import RequestTimedOut
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.query import ReadQuery
+from streams_node.http.selection import selected_page, selection_form
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning, Promoted, promoted
 from streams_node.protocol.etags import etag
@@ -24,6 +25,12 @@ async def timed_page(
     settings = context.settings
     context.connections.admit_answer()
     bytes_max = min(query.bytes_max or settings.read_page_bytes, settings.read_page_bytes_max)
+    if query.selects:
+        try:
+            async with asyncio.timeout(settings.request_ms_max / 1000):
+                return await selected_page(context, state, start, query, bytes_max, framed=framed)
+        except TimeoutError:
+            raise RequestTimedOut from None
     meaning = state.tail_meaning if state.is_json and query.raw is not True else None
     reading = read_page(
         context.database, state, start, bytes_max, raw=query.raw is True, cold=context.tiers.reader, framed=framed
@@ -66,6 +73,13 @@ def page_headers(state: StreamState, page: Page) -> RawHeaders:
         headers.append(UP_TO_DATE)
     if page.closed:
         headers.append(CLOSED)
+    if page.limit is not None:
+        limit, examined = page.limit
+        headers += [
+            (b"stream-filter-scan-limit-reached", b"true"),
+            (b"stream-filter-scan-limit-bytes", str(limit).encode()),
+            (b"stream-filter-scanned-bytes", str(examined).encode()),
+        ]
     return headers
 
 
@@ -76,7 +90,8 @@ def page_body(state: StreamState, page: Page, query: ReadQuery) -> bytes:
 
 
 def page_tag(state: StreamState, page: Page, query: ReadQuery) -> str:
-    return etag(state.id, page.start, page.end, closed=page.closed, form=form_of(state, page.version, query.raw))
+    form = ":".join(filter(None, (form_of(state, page.version, query.raw), selection_form(query))))
+    return etag(state.id, page.start, page.end, closed=page.closed, form=form)
 
 
 def form_of(state: StreamState, version: int, raw: bool | None) -> str:  # noqa: FBT001 - as it was asked for

@@ -49,10 +49,11 @@ class Target(NamedTuple):
 
 def v1_target(raw_path: bytes, *, path_bytes_max: int) -> Target:
     """The target of `/v1/stream/{path}`."""
-    segments = _segments(raw_path[len(V1) :])
+    raw, key = _without_key(raw_path[len(V1) :])
+    segments = _segments(raw)
     if segments[0] == "__ds":
         raise Missing("there is no such resource in the reserved `__ds` space")
-    streams, sub, argument = _split(segments)
+    streams, sub, argument = (segments, "pk", key) if key is not None else _split(segments)
     if len("/".join(streams).encode()) > path_bytes_max:
         raise InvalidRequest("a stream path", f"at most {path_bytes_max} bytes long")
     bucket, rest = (DEFAULT_BUCKET, streams[0]) if len(streams) == 1 else (streams[0], "/".join(streams[1:]))
@@ -64,9 +65,11 @@ def v1_target(raw_path: bytes, *, path_bytes_max: int) -> Target:
 
 def bucket_target(raw_path: bytes) -> Target:
     """The target of `/{bucket}/{stream}`."""
-    bucket, *rest = _segments(raw_path[1:])
+    raw_bucket, slash, raw_rest = raw_path[1:].partition(b"/")
+    raw_rest, key = _without_key(raw_rest)
+    bucket, *rest = _segments(raw_bucket + slash + raw_rest)
     check_bucket(bucket)
-    streams, sub, argument = _split(rest)
+    streams, sub, argument = (rest, "pk", key) if key is not None else _split(rest)
     if len(streams) != 1:
         raise Missing("there is no such resource below a stream")
     stream = streams[0]
@@ -94,6 +97,16 @@ def check_creatable(target: Target) -> None:
     """Refuse what only the node may create."""
     if target.name.stream.startswith("__"):
         raise ReservedPath("names that begin with `__` are the node's own")
+
+
+def _without_key(raw: bytes) -> tuple[bytes, str | None]:
+    """`…/pk/{key}` as what is before it, and the key: any text, also one with slashes and dots."""
+    before, _, last = raw.rpartition(b"/")
+    if not before.endswith(b"/pk") or not last:
+        return raw, None
+    if _CONTROL.search(last) or _BAD_ESCAPE.search(last):
+        raise InvalidRequest("percent encoding", "`%` and two hexadecimal digits", last.decode("ascii", "replace"))
+    return before.removesuffix(b"/pk"), _text(last)
 
 
 def _segments(raw: bytes) -> list[str]:

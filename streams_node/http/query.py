@@ -4,7 +4,7 @@ from enum import Enum
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from streams_node.errors import InvalidRequest, NotImplementedYet
+from streams_node.errors import BadFilter, InvalidRequest
 from streams_node.protocol import offsets, times
 from streams_node.protocol.offsets import Position
 
@@ -12,7 +12,6 @@ _FIELDS_MAX = 64
 _KNOWN = frozenset(
     ("offset", "live", "timeout", "timeout_ms", "max_bytes", "cursor", "format", "key", "filter", "since")
 )
-_LATER = ("key", "filter", "since")
 _CURSOR_CHARS_MAX = 64
 DIGITS_MAX = 18  # a longer number is beyond every bound here
 
@@ -41,6 +40,14 @@ class ReadQuery(NamedTuple):
     bytes_max: int | None
     cursor: str | None
     raw: bool | None  # `format=raw` is True, `format=json` False
+    key: str | None = None
+    filter: str | None = None
+    since_us: int | None = None
+
+    @property
+    def selects(self) -> bool:
+        """Whether it shows some entries only."""
+        return self.key is not None or self.filter is not None
 
 
 PLAIN = ReadQuery(None, Mode.CATCHUP, None, None, None, None)
@@ -51,16 +58,16 @@ def read_query(query_string: bytes) -> ReadQuery:
     if not query_string:
         return PLAIN
     found = parameters(query_string, _KNOWN)
-    for name in _LATER:
-        if name in found:
-            raise NotImplementedYet(f"reads by `{name}` are not there yet")
     mode = _MODES.get(found.get("live", ""))
     if mode is None:
         raise InvalidRequest("live", "one of long-poll, true, sse", found["live"])
     offset = _offset(found.get("offset"))
-    if mode is not Mode.CATCHUP and offset is None:
+    since_us = _since(found)
+    if mode is not Mode.CATCHUP and offset is None and since_us is None:
         raise InvalidRequest("offset", "given with a live read")
-    return ReadQuery(offset, mode, _timeout(found), _bytes_max(found), _cursor(found), _raw(found))
+    timeout_ms, bytes_max = _timeout(found), _bytes_max(found)
+    chosen = found.get("key") or None, found.get("filter"), since_us
+    return ReadQuery(offset, mode, timeout_ms, bytes_max, _cursor(found), _raw(found), *chosen)
 
 
 def parameters(query_string: bytes, known: frozenset[str]) -> dict[str, str]:
@@ -76,7 +83,9 @@ def parameters(query_string: bytes, known: frozenset[str]) -> dict[str, str]:
         if name in known:
             if name in found:
                 raise InvalidRequest(f"parameter `{name}`", "given once", "two values")
-            if not value:
+            if not value and name == "filter":
+                raise BadFilter("filter must not be empty", position=0)
+            if not value and name != "key":  # a key that is blank is none
                 raise InvalidRequest(f"parameter `{name}`", "not blank")
             found[name] = value
     return found
@@ -112,6 +121,16 @@ def _bytes_max(found: dict[str, str]) -> int | None:
     if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or int(text) == 0:
         raise InvalidRequest("max_bytes", "a positive whole number", text)
     return int(text)
+
+
+def _since(found: dict[str, str]) -> int | None:
+    text = found.get("since")
+    if text is None:
+        return None
+    moment = times.timestamp_us(text)
+    if moment is None:
+        raise InvalidRequest("since", "an RFC 3339 time or Unix nanoseconds", text)
+    return moment
 
 
 def _cursor(found: dict[str, str]) -> str | None:

@@ -18,6 +18,7 @@ from streams_node.http.pages import (
 )
 from streams_node.http.paths import Target
 from streams_node.http.query import Mode, Now, ReadQuery, read_query
+from streams_node.http.selection import check_selection, start_of
 from streams_node.ingest.state import StreamState
 from streams_node.protocol.etags import etag, matches
 from streams_node.protocol.times import rfc3339
@@ -26,14 +27,17 @@ from streams_node.protocol.times import rfc3339
 async def get(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
     """A page, a wait for one, or an event stream."""
     query = read_query(scope["query_string"])
+    if target.sub == "pk":
+        query = query._replace(key=target.argument)
     found = collected(scope["headers"])
     state = await context.ledger.readable(target.name)
     if query.raw is False and not state.is_json:
         raise InvalidRequest("format=json", f"used on an application/json stream; this one is `{state.content_type}`")
+    check_selection(state, query)
     now = isinstance(query.offset, Now)
     start = state.tail.seq if query.offset is None or isinstance(query.offset, Now) else state.resolve(query.offset)
     if query.offset is None:
-        start = state.earliest_seq
+        start = await start_of(context, state, query.since_us)
     context.ledger.touch(state)
     await context.ledger.kept(state)
     match query.mode:

@@ -54,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
     Route("stream.read", "GET", "/v1/stream/{path}", _P, Access.KEY, "read a stream, once or live"),
     Route("stream.head", "HEAD", "/v1/stream/{path}", _P, Access.KEY, "what is known of a stream"),
     Route("stream.delete", "DELETE", "/v1/stream/{path}", _P, Access.KEY, "delete a stream"),
+    Route("pk.read", "GET", "/v1/stream/{path}/pk/{key}", _P, Access.KEY, "read the entries with a routing key"),
     Route("sub.flush", "POST", "/v1/stream/{path}/_flush", _O, Access.KEY, "bring a stream into the bucket now"),
     Route("sub.schema.get", "GET", "/v1/stream/{path}/_schema", _P, Access.KEY, "the schema registry of a stream"),
     Route(
@@ -70,6 +71,9 @@ ROUTES: tuple[Route, ...] = (
     Route("bucket.stream.read", "GET", "/{bucket}/{stream}", _P, Access.KEY, "read a stream, once or live"),
     Route("bucket.stream.head", "HEAD", "/{bucket}/{stream}", _P, Access.KEY, "what is known of a stream"),
     Route("bucket.stream.delete", "DELETE", "/{bucket}/{stream}", _P, Access.KEY, "delete a stream"),
+    Route(
+        "bucket.pk.read", "GET", "/{bucket}/{stream}/pk/{key}", _P, Access.KEY, "read the entries with a routing key"
+    ),
     Route(
         "bucket.sub.flush", "POST", "/{bucket}/{stream}/_flush", _O, Access.KEY, "bring a stream into the bucket now"
     ),

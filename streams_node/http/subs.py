@@ -48,7 +48,7 @@ def route_of(target: Target, method: str) -> Route:
         return route
     if method == "PUT":
         raise ReservedPath(f"a path that ends in `{sub}` names a part of a stream and cannot be created")
-    allowed = sorted(known for known, name in SUBS if name == sub)
+    allowed = ["GET"] if sub == "pk" else sorted(known for known, name in SUBS if name == sub)
     if allowed:
         raise MethodNotAllowed(method, ", ".join([*allowed, *(["HEAD"] if "GET" in allowed else [])]))
     raise Missing(f"there is no `{sub}` here")

@@ -5,10 +5,10 @@ import os
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from streams_node.cache import Cache
 from streams_node.config import Settings
@@ -85,7 +85,7 @@ class ColdReader:
 
         A page that has something ends where an object cannot be had; the next one begins there, and says why.
         """
-        run = _Run(stream, start, self._places.pop((stream, start), None))
+        run = self.run_at(stream, start)
         deadline = time.monotonic() + _PIECES_MS_MAX / 1000
         full = False
         while run.end < end and not full:
@@ -110,22 +110,53 @@ class ColdReader:
         self._remember(stream, run.end, run.places)
         return run.found(full=True)
 
-    async def _piece(self, run: "_Run", end: int, bytes_max: int, *, commas: bool) -> Slice | None:
-        """The next entries of one object; None when no object has them. A merge may replace it at any moment."""
+    async def look(self, run: "Run", work: "Work[T]") -> T | None:
+        """Have a thread look at the entries of the next object; None when no object has them.
+
+        `work` is told where in the file they are, and for which entries that stands; what it took, `advance` is told.
+        """
+
+        async def look_at(place: Located) -> T:
+            def opened(file: "SealedFile") -> T:
+                return work(file, place.row_index + run.end - place.first_seq, run.end, place.end_seq)
+
+            return await self._in_thread(place.facts, opened)
+
+        return await self._next(run, look_at)
+
+    async def place(self, run: "Run") -> Located | None:
+        """The object that has the next entry, if one has."""
+        if not run.places:
+            run.places = await self._locate(run.stream, run.end, PIECES_MAX if run.objects else 1 + self._ahead_max)
+        return run.places[0] if run.places else None
+
+    def run_at(self, stream: int, start: int) -> "Run":
+        """A reader in order, at an entry."""
+        return Run(stream, start, self._places.pop((stream, start), None))
+
+    def leave(self, run: "Run") -> None:
+        """Remember where a reader goes on."""
+        self._remember(run.stream, run.end, run.places)
+
+    async def _piece(self, run: "Run", end: int, bytes_max: int, *, commas: bool) -> Slice | None:
+        async def slice_of(place: Located) -> Slice:
+            return await self._slice(place, run.end, end, bytes_max, commas=commas)
+
+        return await self._next(run, slice_of)
+
+    async def _next(self, run: "Run", read: Callable[[Located], Awaitable[T]]) -> T | None:
+        """What the next object has; None when none has the next entry. A merge may replace it at any moment."""
         absent = ""
         while True:
-            if not run.places:
-                places_max = PIECES_MAX if run.pieces else 1 + self._ahead_max
-                run.places = await self._locate(run.stream, run.end, places_max)
-                if not run.places:
-                    return None
-            place = run.places[0]
+            place = await self.place(run)
+            if place is None:
+                return None
             missing = ObjectMissing(place.facts.key())
             if place.facts.made != absent:
                 if run.in_order:
                     self._look_ahead(run.places)
                 try:
-                    return await self._slice(place, run.end, end, bytes_max, commas=commas)
+                    return await read(place)
                 except ObjectMissing as seen:
                     missing = seen
             if place.facts.made == absent:  # looked up anew, and the catalogue still names it
@@ -271,29 +302,44 @@ class ColdReader:
     async def _slice_once(
         self, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool
     ) -> Slice:
-        """`fresh`: from the copy that the cache has now; an open file may still be the one that was damaged."""
-        facts = place.facts
-        if not fresh and self.files.has(facts.made):
-            self._cache.touch(facts.made)
-            taken = await self._run(self._read, None, place, start, end, bytes_max, commas=commas, fresh=False)
-            if taken is not None:
-                return taken
-        async with self._cache.held(facts) as path:
-            taken = await self._run(self._read, path, place, start, end, bytes_max, commas=commas, fresh=fresh)
-        invariant(taken is not None, "a file that is held can be opened", object=facts.made)
-        return cast("Slice", taken)
-
-    def _read(
-        self, path: Path | None, place: Located, start: int, end: int, bytes_max: int, *, commas: bool, fresh: bool
-    ) -> Slice | None:
-        """In a thread: decode what the page shows. None: the file is not open, and no path was given."""
-        file = self._file(path, place.facts, fresh=fresh)
-        if file is None:
-            return None
         row = place.row_index + start - place.first_seq
         end_row = place.row_index + min(end, place.end_seq) - place.first_seq
-        try:
+
+        def take(file: "SealedFile") -> Slice:
             taken = self.groups.take(file, row, end_row, bytes_max, commas=commas)
+            return taken._replace(end=start + taken.end - row)
+
+        return await self._once(place.facts, take, fresh=fresh)
+
+    async def _in_thread(self, facts: ObjectFacts, work: "Callable[[SealedFile], T]") -> T:
+        """Have a thread read an object."""
+
+        async def attempt(*, fresh: bool) -> T:
+            return await self._once(facts, work, fresh=fresh)
+
+        return await self._twice(facts.made, attempt)
+
+    async def _once(self, facts: ObjectFacts, work: "Callable[[SealedFile], T]", *, fresh: bool) -> T:
+        """`fresh`: from the copy that the cache has now; an open file may still be the one that was damaged."""
+        if not fresh and self.files.has(facts.made):
+            self._cache.touch(facts.made)
+            done = await self._run(self._read, None, facts, work, fresh=False)
+            if done:
+                return done[0]
+        async with self._cache.held(facts) as path:
+            done = await self._run(self._read, path, facts, work, fresh=fresh)
+        invariant(bool(done), "a file that is held can be opened", object=facts.made)
+        return done[0]
+
+    def _read(
+        self, path: Path | None, facts: ObjectFacts, work: "Callable[[SealedFile], T]", *, fresh: bool
+    ) -> tuple[T, ...]:
+        """In a thread: what the work makes of the file. Nothing: the file is not open, and no path was given."""
+        file = self._file(path, facts, fresh=fresh)
+        if file is None:
+            return ()
+        try:
+            made = work(file)
         except ObjectDamaged as damage:
             self.files.discard(file)
             raise _CopyDamaged(damage) from damage
@@ -301,7 +347,7 @@ class ColdReader:
             self.files.discard(file)
             raise
         self.files.give(file)
-        return taken._replace(end=start + taken.end - row)
+        return (made,)
 
     def _file(self, path: Path | None, facts: ObjectFacts, *, fresh: bool) -> "SealedFile | None":
         file = None if fresh else self.files.take(facts.made)
@@ -393,7 +439,13 @@ class _Attempt(Protocol[T_co]):
     async def __call__(self, *, fresh: bool) -> T_co: ...
 
 
-class _Run:
+class Work(Protocol[T_co]):
+    """Looks at rows of a file from `row` on, which are the entries [start, end) of a stream."""
+
+    def __call__(self, file: "SealedFile", row: int, start: int, end: int, /) -> T_co: ...
+
+
+class Run:
     """Where a read of one stream has come to."""
 
     def __init__(self, stream: int, start: int, places: list[Located] | None) -> None:
@@ -408,9 +460,13 @@ class _Run:
     def add(self, taken: Slice, *, comma: int) -> None:
         self.length += taken.length + (comma if self.pieces else 0)
         self.pieces += taken.parts
+        self.advance(taken.end)
+
+    def advance(self, end: int) -> None:
+        """The entries up to one have been read, out of one object."""
         self.objects += 1
-        self.end = taken.end
-        if self.places[0].end_seq <= taken.end:
+        self.end = end
+        if self.places[0].end_seq <= end:
             self.places = self.places[1:]
             self.in_order = True
 

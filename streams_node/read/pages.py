@@ -12,7 +12,7 @@ from streams_node.wal.database import Database
 from streams_node.wal.tails import LogEnd, LogMoved, NotInLog
 
 _STREAMS = sql.queries("streams")
-_LOOKS_MAX = 2  # at the log, then at the objects: what was released between the two is there at the second look
+LOOKS_MAX = 2  # at the log, then at the objects: what was released between the two is there at the second look
 
 
 class Page(NamedTuple):
@@ -24,6 +24,7 @@ class Page(NamedTuple):
     tail: int  # the end of the stream as of this read
     closed: bool  # the page reaches it, and the stream is closed there
     framed: bool = False  # the payload is the whole array, as that was asked for: one copy less on the loop
+    limit: tuple[int, int] | None = None  # of a filtered page that ended for it: the scan limit, and what was examined
     version: int = 0  # of the schema that its entries are shown in; 0 where they are as they were stored
 
     @property
@@ -58,7 +59,7 @@ async def read_page(
         await view.gather(start, bytes_max)
     except StreamsError:
         if state.gone:
-            raise _deleted(state) from None
+            raise deleted(state) from None
         raise
     closed = closed and view.end == tail.seq
     first = view.pieces[0]
@@ -103,11 +104,11 @@ class _View:
                 return
 
     async def _next(self, bytes_max: int) -> Found:
-        for _ in range(_LOOKS_MAX):
+        for _ in range(LOOKS_MAX):
             found = await self._from_log(bytes_max) or await self._from_objects(bytes_max)
             if found is not None:
                 return found
-            await self._explain()
+            await explain(self._database, self._state, self.end)
         stream = self._state.name.stream
         raise InvariantBroken("an entry is neither in the log nor in any object", stream=stream, seq=self.end)
 
@@ -122,7 +123,7 @@ class _View:
             )
         except NotInLog as missing:
             if state.gone:
-                raise _deleted(state) from None
+                raise deleted(state) from None
             state.cold_below = max(state.cold_below, missing.first_seq or self._tail.seq)
             return None
         except LogMoved:
@@ -134,19 +135,20 @@ class _View:
             raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
         return await self._cold.read(self._state.id, self.end, self._tail.seq, bytes_max, commas=self.commas)
 
-    async def _explain(self) -> None:
-        """Why an entry can be nowhere: its stream died, perhaps in another state than this one, or it was trimmed."""
-        state = self._state
-        if state.gone or await self._database.readers.run(_is_dead, state.id):
-            raise _deleted(state)
-        if self.end < state.earliest_seq:
-            earliest = state.token(state.earliest_seq)
-            raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
+
+async def explain(database: Database, state: StreamState, seq: int) -> None:
+    """Why an entry can be nowhere: its stream died, perhaps in another state than this one, or it was trimmed."""
+    if state.gone or await database.readers.run(_is_dead, state.id):
+        raise deleted(state)
+    if seq < state.earliest_seq:
+        earliest = state.token(state.earliest_seq)
+        raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
+
+
+def deleted(state: StreamState) -> Missing:
+    """What a reader is told whose stream ended under it."""
+    return Missing(f"stream `{state.name.stream}` was deleted while it was read")
 
 
 def _is_dead(db: sqlite3.Connection, stream: int) -> bool:
     return db.execute(_STREAMS.read_head, (stream,)).fetchone() is None
-
-
-def _deleted(state: StreamState) -> Missing:
-    return Missing(f"stream `{state.name.stream}` was deleted while it was read")

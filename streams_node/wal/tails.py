@@ -44,6 +44,13 @@ class Row(NamedTuple):
     payload: bytes
 
 
+class TimeFound(NamedTuple):
+    """The first entry of the log that is not older than a time; not `sure` if older ones that left it may be, too."""
+
+    seq: int
+    sure: bool
+
+
 class LogMoved(Exception):
     """Rows within the chain are not there: the log is not what a single moment of it can be."""
 
@@ -72,16 +79,41 @@ def read_slice(
         db.execute("COMMIT")
 
 
+def read_rows(db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int) -> list[Row]:
+    """The rows from the one on in which entry `start` begins: some `bytes_max` of them, at least one entry whole.
+
+    The last entry may lack its end. NotInLog as for a slice.
+    """
+    if end.row == 0:
+        raise NotInLog(None)
+    db.execute("BEGIN")
+    try:
+        first = _first(db, end, start)
+        rows = _rows(db, stream, first, _last(db, end, first, bytes_max))
+        if rows[-1].seq + rows[-1].entries <= start:  # it alone is larger than that
+            rows = _rows(db, stream, first, _last_row_of(db, end, start))
+        return rows
+    finally:
+        db.execute("COMMIT")
+
+
+def find_time(db: sqlite3.Connection, end: LogEnd, ts: int) -> TimeFound:
+    """The first entry of the log that is not older than a time. NotInLog when the log has nothing of the stream."""
+    found = db.execute(_LOG.find_by_time, {"row": end.row, "ts": ts}).fetchone()
+    if found is None:
+        raise NotInLog(None)
+    seq, entries, flags, row_ts = found
+    if row_ts < ts:
+        return TimeFound(seq + entries, sure=True)
+    whole = seq + 1 if flags & CONTINUES else seq  # the oldest row: what is before it has left the log, if anything is
+    return TimeFound(whole, sure=whole == 0)
+
+
 def _read(
     db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, *, is_json: bool, raw: bool
 ) -> Slice:
     first = _first(db, end, start)
-    limit = first[2] + bytes_max
-    last = (end.row, end.seq, end.position, end.ordinal)
-    if end.position > limit:
-        last = _find(db, _LOG.find_by_position, {"row": end.row, "position": max(limit, first[2] + 1)})
-    if last[3] - first[3] >= ROWS_MAX:
-        last = _find(db, _LOG.find_by_ordinal, {"row": last[0], "ordinal": first[3] + ROWS_MAX - 1})
+    last = _last(db, end, first, bytes_max)
     taken = _take(_rows(db, stream, first, last), start, bytes_max, is_json=is_json, raw=raw)
     if taken is None:  # the first entry alone is larger than the page
         last = _last_row_of(db, end, start)
@@ -100,6 +132,17 @@ def _first(db: sqlite3.Connection, end: LogEnd, start: int) -> tuple[Any, ...]:
     if seq > start or (seq == start and continues):
         raise NotInLog(seq + 1 if continues else seq)
     return found
+
+
+def _last(db: sqlite3.Connection, end: LogEnd, first: tuple[Any, ...], bytes_max: int) -> tuple[Any, ...]:
+    """The last row of a page that begins in a row: as many as fit, and no more than are read at once."""
+    limit = first[2] + bytes_max
+    last: tuple[Any, ...] = (end.row, end.seq, end.position, end.ordinal)
+    if end.position > limit:
+        last = _find(db, _LOG.find_by_position, {"row": end.row, "position": max(limit, first[2] + 1)})
+    if last[3] - first[3] >= ROWS_MAX:
+        last = _find(db, _LOG.find_by_ordinal, {"row": last[0], "ordinal": first[3] + ROWS_MAX - 1})
+    return last
 
 
 def _find(db: sqlite3.Connection, statement: str, values: dict[str, int]) -> tuple[Any, ...]:

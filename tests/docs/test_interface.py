@@ -65,6 +65,7 @@ def test_every_handler_is_a_route_and_every_route_has_a_handler() -> None:
     }
     hot = {(method, path) for method in edge._HANDLERS for path in ("/v1/stream/{path}", "/{bucket}/{stream}")}
     assert cold & hot == set()
+    hot |= {("GET", f"{path}/pk/{{key}}") for path in ("/v1/stream/{path}", "/{bucket}/{stream}")}
     hot |= {(route.methods, route.pattern) for route in SUB_ROUTES.values()}
     assert {(method, sub) for method, _, sub in SUB_ROUTES} == set(SUBS)
     assert cold | hot == {(route.methods, route.pattern) for route in ROUTES}
@@ -99,7 +100,7 @@ def test_every_parameter_that_reads_and_listings_know_is_an_input() -> None:
         names = OPERATIONS[name].inputs.split()
         return {wire_name(each) for each in names if INPUTS[each].place == "query"}
 
-    assert asked("stream.read") == query._KNOWN - set(query._LATER)
+    assert asked("stream.read") == query._KNOWN
     assert asked("bucket.streams") == resources._LISTING
     assert asked("streams") == resources._STREAMS
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from streams_node.errors import InvalidRequest, NotImplementedYet, StreamsError
+from streams_node.errors import InvalidRequest, StreamsError
 from streams_node.http.query import NOW, PLAIN, Mode, ReadQuery, parameters, read_query
 from streams_node.protocol.offsets import START, encode
 
@@ -62,7 +62,8 @@ def test_a_live_read_needs_an_offset(live: str) -> None:
      "offset=" + "0" * 27, "offset=" + "U" * 26, "offset=+1", "offset=-1%20", "live=sse2", "live=",
      "live=SSE&offset=-1", "live=TRUE&offset=-1", "timeout=-1", "timeout=1.5s", "timeout=abc", "timeout_ms=",
      "timeout_ms=1e3", "max_bytes=0", "max_bytes=-1", "max_bytes=1.5", "max_bytes=1k", "max_bytes=" + "9" * 19,
-     "max_bytes=%D9%A1", "format=xml", "format=JSON", "format=", "cursor=", "offset=%ff", "x=%ff", "=%c3%28"],
+     "max_bytes=%D9%A1", "format=xml", "format=JSON", "format=", "since=", "since=x", "since=2026-01-01", "filter=",
+     "cursor=", "offset=%ff", "x=%ff", "=%c3%28"],
 )  # fmt: skip
 def test_a_parameter_in_a_wrong_form_is_refused(pair: str) -> None:
     with pytest.raises(InvalidRequest):
@@ -77,10 +78,14 @@ def test_a_known_parameter_comes_once(name: str) -> None:
         read_query(f"{name}=1&{quote(name[0])}%{ord(name[1]):02X}{name[2:]}=1".encode())
 
 
-@pytest.mark.parametrize("name", ["key", "filter", "since"])
-def test_what_is_not_built_says_so(name: str) -> None:
-    with pytest.raises(NotImplementedYet):
-        query(**{name: "x"})
+def test_what_selects_entries() -> None:
+    assert query(key="a/b", filter="x:1").key == "a/b"
+    assert query(filter="x:1").filter == "x:1"
+    assert query(since="1700000000123456789").since_us == 1_700_000_000_123_456
+    assert query(since="2026-01-31T12:00:00.5+01:00", live="sse").since_us == 1_769_857_200_500_000
+    assert read_query(b"key=&offset=-1").key is None
+    with pytest.raises(InvalidRequest, match=r"^filter must not be empty$"):
+        read_query(b"filter=")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +139,7 @@ def test_any_bytes_are_a_query_or_a_refusal(raw: bytes, before: bytes) -> None:
         return
     assert found.bytes_max is None or found.bytes_max > 0
     assert found.timeout_ms is None or found.timeout_ms >= 0
-    assert found.mode is Mode.CATCHUP or found.offset is not None
+    assert found.mode is Mode.CATCHUP or found.offset is not None or found.since_us is not None
 
 
 @steady

@@ -1,0 +1,107 @@
+"""Reads of some of a stream's entries: by key and by filter, from a time on."""
+
+import asyncio
+import hashlib
+import sys
+from typing import Any
+
+import orjson
+
+from search.language import Plan, QueryError, filter_, matcher
+from streams_node.errors import BadFilter, LensError
+from streams_node.http.context import Context
+from streams_node.http.query import Mode, ReadQuery
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning, documents
+from streams_node.read.filtered import Filtered
+from streams_node.read.keyed import Keyed
+from streams_node.read.pages import Page
+from streams_node.read.scan import Bounds, Sieve, read_matching
+from streams_node.read.since import seq_since
+
+_LONG_CHARS = 1000  # to understand such a filter takes about a millisecond
+_TAG_BYTES = 12
+
+
+def check_selection(state: StreamState, query: ReadQuery) -> None:
+    """Refuse what no stream of this type, or no read of this mode, can be asked for."""
+    if query.filter is None:
+        return
+    if not state.is_json:
+        raise BadFilter("filter requires application/json stream content-type")
+    if query.mode is Mode.SSE:
+        raise BadFilter("filter does not support live=sse")
+
+
+async def start_of(context: Context, state: StreamState, since_us: int | None) -> int:
+    """Where a read without an offset begins."""
+    if since_us is None:
+        return state.earliest_seq
+    return await seq_since(context.database, context.tiers.reader, state, since_us)
+
+
+async def selected_page(
+    context: Context, state: StreamState, start: int, query: ReadQuery, bytes_max: int, *, framed: bool
+) -> Page:
+    """What of the entries from `start` on has the key and matches the filter."""
+    settings = context.settings
+    raw = query.raw is True
+    sieve, version = await _sieve(context, state, query, raw=raw)
+    bounds = Bounds(bytes_max, settings.filter_scan_bytes_max, settings.request_ms_max / 1000 / 2)
+    page, examined, spent = await read_matching(
+        context.database, context.tiers.reader, state, start, sieve, bounds, raw=raw, framed=framed
+    )
+    limit = (settings.filter_scan_bytes_max, examined) if spent and query.filter is not None else None
+    return page._replace(version=0 if raw else version, limit=limit)
+
+
+def selection_form(query: ReadQuery) -> str:
+    """What of a selection a tag names."""
+    if query.key is None and query.filter is None:
+        return ""
+    said = orjson.dumps([query.key, query.filter])
+    return f"s{hashlib.blake2b(said, digest_size=_TAG_BYTES).hexdigest()}"
+
+
+async def _sieve(context: Context, state: StreamState, query: ReadQuery, *, raw: bool) -> tuple[Sieve, int]:
+    """The sieve, and the version that entries are shown and judged in."""
+    meaning = state.tail_meaning if state.is_json else None
+    version = 0 if meaning is None else meaning.version
+    lenses = None if meaning is None else _Lenses(meaning, state)
+    if query.filter is None:
+        return Keyed(query.key, None if raw else lenses), version
+    plan = await _plan(context, query.filter, meaning)
+    return Filtered(plan, matcher(plan, version), key=query.key, lenses=lenses, raw=raw), version
+
+
+async def _plan(context: Context, text: str, meaning: Meaning | None) -> Plan:
+    if meaning is not None and meaning.problem is not None:
+        raise meaning.problem
+    config = None if meaning is None else meaning.registry.search
+    try:
+        if len(text) < _LONG_CHARS:
+            return filter_(text, config)
+        return await asyncio.get_running_loop().run_in_executor(context.ledger.openers, filter_, text, config)
+    except QueryError as problem:
+        raise BadFilter(problem.message, position=problem.position) from None
+
+
+class _Lenses:
+    """The lenses of a stream, entry by entry."""
+
+    def __init__(self, meaning: Meaning, state: StreamState) -> None:
+        self._meaning = meaning
+        self._token = state.token
+        self.current_from = meaning.registry.current_from if meaning.problem is None else sys.maxsize
+
+    def document(self, seq: int, text: bytes) -> Any:
+        return next(documents(self._meaning, seq, [text], self._token))
+
+    def text(self, seq: int, document: Any) -> bytes:
+        try:
+            return orjson.dumps(document)
+        except orjson.JSONEncodeError:
+            raise LensError(
+                f"document becomes nested too deep; the entry after offset {self._token(seq)} cannot be shown, "
+                "format=raw shows it as stored"
+            ) from None
