@@ -84,7 +84,10 @@ async def _serve(settings: Settings) -> int:
             await context.tiers.open()
             upkeep.start()
             context.tiers.start()
-            metering = Metering(context.ledger, context.metrics, context.tiers.counts, instance=_instance())
+            tiers = context.tiers
+            metering = Metering(
+                context.ledger, context.metrics, tiers.counts, instance=_instance(), cold=lambda: tiers.reader
+            )
             metering.start()
             _tune_collector()
             try:

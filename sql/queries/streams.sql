@@ -99,6 +99,10 @@ UPDATE node SET value = ? WHERE name = 'heads_through';
 -- A touched sliding window: the stream may not be collected before this moment.
 UPDATE streams SET dies_us = ? WHERE bucket = ? AND name = ?;
 
+-- name: retain_from
+-- Entries below this one are gone.
+UPDATE streams SET earliest_seq = ? WHERE bucket = ? AND name = ?;
+
 -- name: ended_streams
 -- Streams whose stored end has passed.
 SELECT b.name, s.name FROM streams AS s JOIN buckets AS b ON b.id = s.bucket

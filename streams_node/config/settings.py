@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from streams_node.config.clashes import clashes_of
-from streams_node.config.quantity import Bytes, Count, GiB, KiB, MiB, Milliseconds, Port, Unit
+from streams_node.config.quantity import HOUR_MS, Bytes, Count, GiB, KiB, MiB, Milliseconds, Port, Unit
 from streams_node.config.tiers import TierSettings
 
 CLASH_ERROR = "settings_clash"
@@ -168,6 +168,11 @@ class Settings(TierSettings):
         ge=0,
         description="How often the node appends its own numbers to `__stream_metrics__`; 0 for never, and no stream. "
         "Clients of the protocol expect intervals of ten seconds.",
+    )
+    stream_metrics_kept_ms: Milliseconds = Field(
+        default=7 * 24 * HOUR_MS,
+        ge=0,
+        description="How long they can be read there; 0 for ever. A week shows what is usual on each of its days.",
     )
 
     # --- appends ---

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from streams_node.ingest.batches import Batch
 from streams_node.ingest.create import CreateRequest, create
 from streams_node.ingest.declare import declare
 from streams_node.ingest.ledger import Ledger
+from streams_node.ingest.retain import retain
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Facts, Standing
 from streams_node.metering.series import Labels, Reading, Snapshot, readings, records
@@ -20,6 +22,9 @@ from streams_node.observe.metrics import Metrics
 from streams_node.profiles import registries
 from streams_node.profiles.values import encode
 from streams_node.protocol.frames import cut_elements
+from streams_node.protocol.times import SECOND_US
+from streams_node.read.cold import ColdReader
+from streams_node.read.since import seq_since
 from streams_node.schema.registry import Registry, Update, evolved
 from streams_node.wal.listing import DEFAULT_BUCKET
 from streams_node.wal.lookup import Name
@@ -31,18 +36,30 @@ _CREATE = CreateRequest("application/json", None, None, AppendRequest(b""), impl
 _LIMITS = ("queue_bytes_max", "queue_appends_max", "backlog_bytes_max")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = 4096
+_TRIMS = 100  # in the time that an entry is kept: so exact that time is
+_TRIM_US = 3600 * SECOND_US  # and at least so often
 
 
 class Metering:
     """One task, which looks at the numbers at the end of each interval."""
 
-    def __init__(self, ledger: Ledger, metrics: Metrics, counts: RequestCounts, *, instance: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        metrics: Metrics,
+        counts: RequestCounts,
+        *,
+        instance: str,
+        cold: Callable[[], ColdReader | None] = lambda: None,
+    ) -> None:
         self._ledger = ledger
+        self._cold = cold
         self._metrics = metrics
         self._counts = counts
         self._instance = instance
         self._every_s = ledger.settings.stream_metrics_ms / 1000
         self._task: asyncio.Task[None] | None = None
+        self._trim_at_us = 0
         self._before: Snapshot = {}
         self._before_us = 0
         self._before_s = 0.0
@@ -63,6 +80,7 @@ class Metering:
             await asyncio.sleep(self._every_s)
             try:
                 await self.tell()
+                await self.trim()
             except StreamsError as problem:
                 log.debug("the node's own numbers were not stored", error=problem.message)
             except Exception as problem:  # noqa: BLE001 - nothing of the node depends on this stream
@@ -89,6 +107,16 @@ class Metering:
         batch = self._append(state, found)
         if batch is not None:
             await batch.settling
+
+    async def trim(self) -> None:
+        """Let go of what is older than it is to be kept, now and then."""
+        kept_us = self._ledger.settings.stream_metrics_kept_ms * 1000
+        now_us = self._ledger.now_us()
+        if not kept_us or now_us < self._trim_at_us or self._ledger.refusals:
+            return
+        self._trim_at_us = now_us + min(kept_us // _TRIMS, _TRIM_US)
+        state = await self._ledger.readable(NAME)
+        await retain(self._ledger, state, await seq_since(self._ledger.database, self._cold(), state, now_us - kept_us))
 
     def _append(self, state: StreamState, found: list[dict[str, Any]]) -> Batch | None:
         """Past admission: what is told of an overload must not be refused because of it. It is a small append."""

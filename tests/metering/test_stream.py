@@ -160,6 +160,42 @@ def test_it_goes_on_after_a_restart(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_records_are_kept_for_a_while_and_no_longer(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        for _ in range(10):
+            clock.advance(60.0)
+            await metering.tell()
+            await metering.trim()
+        answer = await node.request("GET", PATH)
+        kept = json.loads(answer.body)
+        now_ms = clock() // 1000
+        assert {(now_ms - each["windowEnd"]) // 60_000 for each in kept} == {0, 1, 2, 3}
+        assert (await node.request("GET", f"{PATH}?offset=-1")).status == 410
+        shown = await node.request("HEAD", PATH)
+        metering._trim_at_us = 0
+        await metering.trim()
+        assert (await node.request("HEAD", PATH)).headers == shown.headers
+
+    run(tmp_path, test, stream_metrics_kept_ms=180_000)
+
+    async def test_again(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        assert len(json.loads((await node.request("GET", PATH)).body)) > 0
+        assert (await node.request("GET", f"{PATH}?offset=-1")).status == 410
+        clock.advance(10_000.0)
+        await metering.trim()
+        assert json.loads((await node.request("GET", PATH)).body) == []
+
+    run(tmp_path, test_again, stream_metrics_kept_ms=180_000)
+
+    async def test_for_ever(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await metering.tell()
+        clock.advance(10_000_000.0)
+        await metering.trim()
+        assert await told(node)
+
+    run(tmp_path / "other", test_for_ever, stream_metrics_kept_ms=0)
+
+
 def test_the_task_tells_by_itself_unless_it_is_switched_off(tmp_path: Path) -> None:
     async def test(node: InProcess, metering: Metering, _: FakeClock) -> None:
         metering.start()
