@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from search.language.planner import check_config
 from streams_node.errors import InvalidDeclaration
 from streams_node.http.context import Context
 from streams_node.http.reply import Reply, SubRequest
@@ -12,6 +13,7 @@ from streams_node.ingest.declare import declare, standing_of
 from streams_node.meaning import Facts, Standing
 from streams_node.schema.errors import SchemaRefused
 from streams_node.schema.registry import Update, evolved, parse_update
+from streams_node.schema.search_config import SearchConfig, SearchConfigError
 
 SCHEMA_BODY_BYTES_MAX = 1 << 20
 _LARGE_BYTES = 16 << 10  # reading that much of an update takes about a millisecond
@@ -57,12 +59,23 @@ async def update_schema(context: Context, request: SubRequest) -> Reply[Registry
     update = await _parsed(context, request.body)
 
     def decide(before: Standing, facts: Facts) -> Standing:
-        return before._replace(registry=evolved(before.registry, update, facts.end))
+        after = before._replace(registry=evolved(before.registry, update, facts.end))
+        if isinstance(update.search, SearchConfig):
+            check_search(update.search)
+        return after
 
     declared = await declare(context.ledger, request.name, decide)
     if declared.batch is not None:
         await declared.batch.settling
     return Reply(200, None, declared.standing.registry.encode())
+
+
+def check_search(config: SearchConfig) -> None:
+    """The one rule of a configuration that needs the query language."""
+    try:
+        check_config(config)
+    except SearchConfigError as problem:
+        raise SchemaRefused(str(problem)) from None
 
 
 async def _parsed(context: Context, body: bytes) -> Update:

@@ -8,14 +8,14 @@ Keeps    `$ref` is refused and `$id` ignored, so no schema reaches another one, 
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any
+from itertools import islice, repeat
+from typing import Any, cast
 
 import jsonschema_rs
 
 from streams_node.schema.errors import EntryRefused, SchemaRefused
 from streams_node.schema.jsontext import DEPTH_MAX, depth, too_deep
-from streams_node.schema.transforms import is_date_time
+from streams_node.schema.transforms import DATE_TIME
 from streams_node.schema.values import TYPE_NAMES
 from streams_node.schema.weight import NODES_MAX, Weight, nodes_of, weigh
 
@@ -29,6 +29,7 @@ UNITS_AT_ONCE = 200_000  # then other threads have their turn
 _ERRORS_MAX = 20
 _ERRORS_CHARS_MAX = 2000
 _ALL_ERRORS_UNITS = 20_000  # of a larger entry only the first error is told: listing them takes long
+_IS_DATE_TIME = cast("Callable[..., bool]", DATE_TIME.fullmatch)  # a match counts as true
 _OPTIONS = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES_MAX, dfa_size_limit=1 << 18)
 
 
@@ -43,7 +44,7 @@ class Validator:
         # Of an array, so that a batch is one call: a third less than one each.
         self._inner = jsonschema_rs.Draft7Validator(
             {"items": plain},
-            formats={"date-time": is_date_time},
+            formats={"date-time": _IS_DATE_TIME},
             validate_formats=True,
             pattern_options=_OPTIONS,
             offline=True,
@@ -87,6 +88,11 @@ class Validator:
 
 def check_depth(texts: Sequence[bytes], entries: Sequence[Any]) -> None:
     """Refuse an entry that is nested too deep for what walks it."""
+    whole = b",".join(texts)
+    # Each of these has a bracket at least, so that what is left is all that one of them can have.
+    begun = sum(map(isinstance, entries, repeat((dict, list))))
+    if whole.count(b"{") + whole.count(b"[") - begun < DEPTH_MAX:
+        return
     for text, entry in zip(texts, entries, strict=True):
         if too_deep(text) and depth(entry) > DEPTH_MAX:
             raise EntryRefused(f"entry is nested deeper than {DEPTH_MAX} levels")
@@ -237,6 +243,8 @@ def _shown(value: Any) -> str:
 def text_of(error: "jsonschema_rs.ValidationError") -> str:
     """The usual words for an error, without the entry's own values."""
     kind = error.kind
+    if isinstance(kind, _K.FalseSchema) and error.schema_path and error.schema_path[-1] == "additionalProperties":
+        return "must NOT have additional properties"
     say = _TEXTS.get(type(kind))
     return say(kind) if say is not None else f'must pass "{kind.name}" keyword validation'
 
@@ -268,7 +276,7 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
     _K.Pattern: lambda kind: f'must match pattern "{_shown(kind.pattern)}"',
     _K.PropertyNames: lambda _: "property name must be valid",
     _K.Required: lambda kind: f"must have required property '{_shown(kind.property)}'",
-    _K.Type: lambda kind: f"must be {','.join(kind.types)}",
+    _K.Type: lambda kind: f"must be {','.join(sorted(kind.types, key=TYPE_NAMES.index))}",
     _K.UniqueItems: lambda _: "must NOT have duplicate items",
 }
 
