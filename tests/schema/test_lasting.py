@@ -10,7 +10,9 @@ import anyio.lowlevel
 import pytest
 
 from streams_node.errors import OutcomeUnknown
+from streams_node.manifest.statements import mirror_layout, mirror_statements
 from streams_node.testing.inprocess import InProcess, in_process
+from streams_node.wal.migrate import migrate
 from tests.schema.messages import OPS, V1, V2, append, create, lens, read, update
 
 SHOWN = b'[{"c":"x","n":7},{"c": "y", "n": 1}]'
@@ -90,9 +92,10 @@ def test_a_stored_registry_that_cannot_be_used_stops_its_own_stream_only(tmp_pat
             db.execute("UPDATE schemas SET registry = '{}'")
         db.close()
         async with in_process(tmp_path / "data") as node:
-            for answer in (await read(node), await node.request("GET", "/v1/stream/s/_schema"),
-                           await append(node, [{"c": "y", "n": 1}]), await update(node, {"routingKey": None})):  # fmt: skip
-                assert answer.status == 500
+            assert (await read(node)).status == 500
+            assert (await node.request("GET", "/v1/stream/s/_schema")).status == 500
+            assert (await append(node, [{"c": "y", "n": 1}])).status == 500
+            assert (await update(node, {"routingKey": None})).status == 500
             assert (await read(node, "?format=raw")).status == 200
             assert (await append(node, [1], "/v1/stream/t")).status == 204
 
@@ -116,10 +119,7 @@ def test_a_start_from_the_bucket_keeps_it_and_moves_boundaries_of_lost_entries(t
     anyio.run(main)
 
 
-def test_a_version_that_began_in_the_lost_tail_begins_where_the_stream_goes_on(tmp_path: Path) -> None:
-    from streams_node.manifest.statements import mirror_layout, mirror_statements  # noqa: PLC0415 - this test alone
-    from streams_node.wal.migrate import migrate  # noqa: PLC0415
-
+def test_a_version_that_began_in_the_lost_tail_begins_where_the_stream_goes_on() -> None:
     sql = mirror_statements()
     with sqlite3.connect(":memory:", isolation_level=None) as db:
         migrate(db)

@@ -115,7 +115,7 @@ def test_what_a_lens_copies_is_bounded_however_it_doubles() -> None:
         applied({"a": "x"}, *doubling)
     many: Any = {"a": [{}] * 300_000}
     steps = [op("add", path="/x", schema=True, default=1)] * 10
-    with pytest.raises(LensFailed, match="too many steps|grows too large"):
+    with pytest.raises(LensFailed, match=r"too many steps|grows too large"):
         lenses.parse(lens(op("map", path="/a", ops=steps))).apply(many, Room(1 << 40))
 
 

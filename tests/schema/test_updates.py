@@ -95,7 +95,7 @@ def test_schemas_evolve_as_the_worked_example_says(with_node: WithNode) -> None:
         assert (await append(node, [{"a": "notemail", "b": "2020-01-01T00:00:00Z"}])).status == 204
         second = await update(node, {"schema": V2, "lens": lens(*OPS)})
         stored = lens(OPS[0], {**OPS[1], "default": 7})
-        two = {
+        two: dict[str, Any] = {
             **one, "currentVersion": 2,
             "boundaries": [{"offset": 0, "version": 1}, {"offset": 1, "version": 2}],
             "schemas": {"1": V1, "2": V2}, "lenses": {"1": stored},
