@@ -101,6 +101,14 @@ SELECT max(change) AS newest, bucket, name FROM unpublished GROUP BY bucket, nam
 -- Whether there is anything.
 SELECT EXISTS (SELECT 1 FROM unpublished);
 
+-- name: newest_change
+-- The newest change that the catalogue has not been told of, 0 when there is none.
+SELECT coalesce(max(change), 0) FROM unpublished;
+
+-- name: untold_through
+-- Whether a change up to one is untold.
+SELECT EXISTS (SELECT 1 FROM unpublished WHERE change <= ?);
+
 -- name: told
 -- The catalogue has been told of changes up to one.
 DELETE FROM unpublished WHERE change <= ?;

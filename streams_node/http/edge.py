@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from streams_node.errors import Missing, RequestTimedOut, StreamsError, Unauthorized
+from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, StreamsError, Unauthorized
 from streams_node.http import read, write
 from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
@@ -17,7 +17,7 @@ from streams_node.http.direct import Direct
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
-from streams_node.http.routes import Access, RouteClass, cold_route
+from streams_node.http.routes import SUB_ROUTES, Access, RouteClass, cold_route
 from streams_node.http.subs import route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
 
@@ -135,10 +135,23 @@ class Edge:
     async def _sub(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if self._key is not None:
             self._authorize(scope)
-        route = route_of(target, method)
+        try:
+            route = route_of(target, method)
+        except MethodNotAllowed:
+            if not self._knows(target):
+                raise Missing("there is nothing at this address") from None
+            raise
         if route.kind not in self._classes:
             raise Missing("there is nothing at this address")
         return await serve_sub(self._context, target, method, scope, receive, send)
+
+    def _knows(self, target: Target) -> bool:
+        """Whether this listener has the part of a stream, with whatever method."""
+        return any(
+            route.kind in self._classes
+            for (_, surface, sub), route in SUB_ROUTES.items()
+            if (surface, sub) == (target.surface, target.sub)
+        )
 
     async def _other(self, method: str, scope: Scope, receive: Receive, send: Send) -> int:
         if method == "OPTIONS":

@@ -88,6 +88,7 @@ class Tiering:
                 await self.uploader.until_published(row)
             finally:
                 self._flushes -= 1
+        await self.uploader.until_told()
 
     def committed(self, batch: Batch) -> None:
         """The ledger has stored a batch."""

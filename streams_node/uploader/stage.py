@@ -97,6 +97,17 @@ class Uploader:
         async with self._published:
             await self._published.wait_for(lambda: self.published_through >= row)
 
+    async def _until_after(self, generation: int) -> None:
+        async with self._published:
+            await self._published.wait_for(lambda: self.generation > generation)
+
+    async def until_told(self) -> None:
+        """Have what was created, changed or deleted by now published, without waiting for its time."""
+        newest = await self._database.readers.run(_newest_change)
+        while newest and await self._database.readers.run(_untold, newest):
+            self._outbox.filled.set()
+            await self._until_after(self.generation)
+
     async def run(self) -> None:
         """Until the node ends, or another one takes the bucket over."""
         try:
@@ -228,6 +239,15 @@ def _remove(file: Path) -> None:
         file.unlink(missing_ok=True)
     except OSError as failure:
         log.warning("a file could not be removed", file=str(file), error=str(failure))
+
+
+def _newest_change(db: sqlite3.Connection) -> int:
+    found: int = db.execute(_PLACEMENT.newest_change).fetchone()[0]
+    return found
+
+
+def _untold(db: sqlite3.Connection, through: int) -> bool:
+    return bool(db.execute(_PLACEMENT.untold_through, (through,)).fetchone()[0])
 
 
 def _any_unpublished(db: sqlite3.Connection) -> bool:

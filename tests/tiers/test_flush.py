@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sql
 from streams_node.http.cold import application
 from streams_node.http.edge import Edge
 from streams_node.http.routes import RouteClass
@@ -118,3 +120,21 @@ def test_a_flush_brings_the_streams_of_others_too(tmp_path: Path) -> None:
             await until(lambda: _empty(node), "all of the log is in the bucket")
 
     asyncio.run(run())
+
+
+@ADDRESSES
+def test_a_flush_of_a_stream_without_entries_publishes_the_stream(tmp_path: Path, address: str) -> None:
+    async def run() -> tuple[Reply, int]:
+        settings = {"publish_metadata_ms": 3_600_000}
+        async with tiered(tmp_path, memory_bucket(), **settings) as node:
+            await create(node, "/v1/stream/shop/s")
+            reply = await ask(node, "POST", PATHS[address])
+            return reply, await node.context.database.readers.run(_untold)
+
+    reply, untold = asyncio.run(run())
+    assert (reply.status, json.loads(reply.body)["flushed"], untold) == (200, True, 0)
+
+
+def _untold(db: sqlite3.Connection) -> int:
+    found: int = db.execute(sql.queries("placement").any_unpublished).fetchone()[0]
+    return found
