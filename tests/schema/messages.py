@@ -11,13 +11,19 @@ EMPTY: dict[str, Any] = {
     "schemas": {}, "lenses": {},
 }  # fmt: skip
 OBJECT = {"type": "object"}
-V1 = {
+V1: dict[str, Any] = {
     "type": "object",
     "properties": {"a": {"type": "string", "format": "email"}, "b": {"type": "string", "format": "date-time"}},
     "required": ["a"],
 }
-V2 = {"properties": {"c": {"type": "string"}, "n": {"type": "integer", "default": 7}}, "required": ["c", "n"]}
-OPS = [{"op": "rename", "from": "/a", "to": "/c"}, {"op": "add", "path": "/n", "schema": {"type": "integer"}}]
+V2: dict[str, Any] = {
+    "properties": {"c": {"type": "string"}, "n": {"type": "integer", "default": 7}},
+    "required": ["c", "n"],
+}
+OPS: list[dict[str, Any]] = [
+    {"op": "rename", "from": "/a", "to": "/c"},
+    {"op": "add", "path": "/n", "schema": {"type": "integer"}},
+]
 
 
 def lens(*ops: Any, at: int = 1, **others: Any) -> dict[str, Any]:
