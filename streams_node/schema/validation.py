@@ -25,6 +25,7 @@ PATTERN_CHARS_MAX = 1024
 PATTERN_BYTES_MAX = 8 << 20  # of one compiled pattern: a class of all letters, 64 times, takes most of it
 PATTERNS_CPU_S_MAX = 0.5  # to compile all of them, once, when the schema is installed
 UNITS_MAX = 4_000_000  # of one entry: about 0.4 s at worst, and in fact far less
+UNITS_TOGETHER_MAX = 40_000_000  # of one append, as all of it waits for one thread
 UNITS_AT_ONCE = 200_000  # then other threads have their turn
 _ERRORS_MAX = 20
 _ERRORS_CHARS_MAX = 2000
@@ -53,6 +54,11 @@ class Validator:
     def check(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         """Refuse the first entry that is not valid. `texts` are the entries as JSON."""
         whole = self._weight.units(b",".join(texts)) if len(texts) > 1 else self._units(texts[0])
+        if whole > UNITS_TOGETHER_MAX:
+            raise EntryRefused(
+                f"entries are too many for their schema: up to {whole:.0f} steps to validate them, "
+                f"{UNITS_TOGETHER_MAX} are allowed; append fewer at once"
+            )
         if whole > UNITS_MAX:
             for text in texts:
                 self._units(text)

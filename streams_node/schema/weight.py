@@ -52,8 +52,7 @@ def _heaviest(schemas: Sequence[Any]) -> Weight:
     here = list(_beside(schemas))
     if not here:
         return Weight(_CHECK, _CHECK, _CHECK)
-    own = _sum(map(_own, here))
-    return _most([own, _sum([_members(here), _most([_NOTHING])]), _items(here)])
+    return _most([_sum(map(_own, here)), _members(here), _items(here)])
 
 
 _NOTHING = Weight()

@@ -70,6 +70,7 @@ async def walk(node: Watched) -> None:
     for base in ("/v1/stream/", "/agents/"):
         await walk_stream(node, f"{base}s{len(base)}")
         await walk_selections(node, f"{base}k{len(base)}")
+        await walk_declarations(node, f"{base}d{len(base)}")
     await node("PUT", "/v1/stream/s/snapshot")
     await node("GET", "/agents/streams?limit=1")
     await node("GET", "/agents/streams?limit=0")
@@ -148,6 +149,20 @@ async def walk_stream(node: Watched, path: str) -> None:
     await node("PUT", path, JSON)
     old = await node("GET", f"{path}?offset={page.headers['stream-next-offset']}")
     assert old.status == 410
+
+
+async def walk_declarations(node: Watched, path: str) -> None:
+    """A profile, and the schema that it installs; then what is refused."""
+    await node("PUT", path, JSON)
+    for part, body in (("_profile", b'{"profile":{"kind":"evlog"}}'), ("_schema", b'{"routingKey":null}')):
+        await node("GET", f"{path}/{part}")
+        assert (await node("POST", f"{path}/{part}", JSON, body)).status == 200
+        await node("POST", f"{path}/{part}", JSON, b"{")
+        await node("POST", f"{path}/{part}", JSON, b" " * (2 << 20))
+        await node("GET", f"{path}-missing/{part}")
+        await node("POST", f"{path}-missing/{part}", JSON, body)
+    lens = b'{"apiVersion":"durable.lens/v1","schema":"s","from":7,"to":8,"ops":[{"op":"head","path":""}]}'
+    await node("POST", f"{path}/_schema", JSON, b'{"schema":true,"lens":%b}' % lens)
 
 
 async def walk_selections(node: Watched, path: str) -> None:

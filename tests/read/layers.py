@@ -89,7 +89,7 @@ class Layers:
         state, ledger = self.streams[which], cast("Ledger", self.recorder)
         fresh = fresh if state.is_json else fresh[:1]
         request = AppendRequest(b"[" + b",".join(fresh) + b"]" if state.is_json else fresh[0])
-        store(ledger, state, pieces_of(ledger, request, is_json=state.is_json), request)
+        store(ledger, state, pieces_of(ledger, request, is_json=state.is_json).pieces, request)
         writes, self.recorder.open.writes = self.recorder.open.writes, Writes()
         # In this order, as a node does: the list is what may be seen, the tail is what is seen.
         self.entries[which] += fresh

@@ -153,6 +153,8 @@ def test_what_a_schema_can_cost_is_refused_before_it_costs(with_node: WithNode) 
         assert answer.status == 400
         assert b"entry is too large for its schema" in answer.body
         assert (await append(node, [list(range(100))])).status == 204
+        many = await append(node, [list(range(500))] * 100)
+        assert (many.status, b"append fewer at once" in many.body) == (400, True)
         for schema, message in (
             ({"pattern": "((a{1000}){1000}){1000}"}, b"pattern is invalid"),
             ({"allOf": [{"pattern": f"a{at}"} for at in range(65)]}, b"65 patterns"),

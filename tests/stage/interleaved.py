@@ -63,7 +63,8 @@ class Interleaved:
             fresh = [_text(which, len(known), max(1, sum(sizes)))]
             body = fresh[0]
         ledger = cast("Ledger", self.recorder)
-        store(ledger, state, pieces_of(ledger, AppendRequest(body), is_json=state.is_json), AppendRequest(body))
+        pieces = pieces_of(ledger, AppendRequest(body), is_json=state.is_json).pieces
+        store(ledger, state, pieces, AppendRequest(body))
         known += fresh
         self.ends[which].append(log_end(state))
 
