@@ -1,5 +1,6 @@
 """What is declared survives restarts, failed commits, and a start from the bucket; and ends with its stream."""
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec import Raw
 
 from streams_node.errors import OutcomeUnknown
+from streams_node.manifest import dump, records, tables
+from streams_node.manifest.records import Gone, Schema, Stream
 from streams_node.manifest.statements import mirror_layout, mirror_statements
 from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.wal.migrate import migrate
@@ -136,3 +140,17 @@ def test_a_version_that_began_in_the_lost_tail_begins_where_the_stream_goes_on()
     assert [(each["offset"], each["version"]) for each in json.loads(text)["boundaries"]] == [
         (0, 1), (5, 2), (7, 3), (7, 4),
     ]  # fmt: skip
+
+
+def test_a_snapshot_of_the_catalogue_holds_what_is_declared_and_forgets_it_with_its_stream(tmp_path: Path) -> None:
+    stream = Stream(
+        id=1, bucket=1, name="s", content_type="application/json", created_us=0, first_epoch=0, profile="evlog"
+    )
+    declared = Schema(id=1, registry=Raw(b'{"currentVersion":0}'), config=Raw(b'{"redactKeys":["pin"]}'))
+    stray = Schema(id=2, registry=Raw(b"{}"))
+    with contextlib.closing(tables.open_mirror(tmp_path / "mirror.db")) as db:
+        lines = [records.decode(records.encode(each), "line") for each in (declared, stray, stream)]
+        tables._write(db, lines, fresh=False)
+        assert [records.encode(each) for each in dump._large(db)] == [records.encode(stream), records.encode(declared)]
+        tables._write(db, [Gone(bucket=1, name="s", epoch=0, id=1, deleted_us=0)], fresh=False)
+        assert [type(each) for each in dump._large(db)] == [Gone]
