@@ -257,7 +257,7 @@ def restored(data: Path) -> dict[str, list[tuple[Any, ...]]]:
         found = {name: db.execute(query).fetchall() for name, query in STATE.items()}
         heads = "SELECT stream, next_seq, ordinal, position, ts, closed FROM heads ORDER BY stream"
         # An end that was never published has no time of its own.
-        found["heads"] = [row if row[1] else (*row[:4], None, row[5]) for row in db.execute(heads)]
+        found["heads"] = [row if row[2] else (*row[:4], None, row[5]) for row in db.execute(heads)]
         producers = "SELECT stream, producer, epoch, seq, next_seq FROM producers ORDER BY stream, producer"
         found["producers"] = db.execute(producers).fetchall()
         found["objects"] = db.execute("SELECT made, stream, first_seq, end_seq FROM objects ORDER BY made").fetchall()

@@ -47,7 +47,7 @@ async def refused(data: Path) -> str:
 
 def contents(data: Path) -> dict[str, str]:
     """Every file of the folder but the lock and SQLite's scratch index, by its hash."""
-    files = (path for path in sorted(data.iterdir()) if path.name not in {"LOCK", "streams.db-shm"})
+    files = (path for path in sorted(data.iterdir()) if path.is_file() and path.name not in {"LOCK", "streams.db-shm"})
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.stat().st_size}
 
 

@@ -79,7 +79,19 @@ async def walk(node: Watched) -> None:
     await node("PUT", "/empty-one")
     await node("DELETE", "/empty-one")
     await node("DELETE", "/empty-one")
+    for path in ("/v1/stream/agents/meaning", "/agents/meant"):
+        await walk_meaning(node, path)
     await walk_flushes(node)
+
+
+async def walk_meaning(node: Watched, path: str) -> None:
+    await node("PUT", path, JSON)
+    for part, update in (("_schema", b'{"schema":{"type":"object"}}'), ("_profile", b'{"profile":{"kind":"generic"}}')):
+        seen = await node("GET", f"{path}/{part}")
+        await node("GET", f"{path}/{part}", {"if-none-match": seen.headers.get("etag", "*")})
+        await node("POST", f"{path}/{part}", JSON, update)
+        await node("POST", f"{path}/{part}", JSON, b"{")
+        await node("GET", f"{path}-missing/{part}")
 
 
 async def walk_flushes(node: Watched) -> None:

@@ -63,25 +63,6 @@ def run(wanted: list[Example], node: Node, environment: Mapping[str, str]) -> li
     return printed(done.stdout.replace(here, ADDRESS))
 
 
-def test_the_backup_of_the_manual_is_a_whole_node(tmp_path: Path, node_js: Mapping[str, str]) -> None:
-    """Made while the node is written to: what was acknowledged before it began is there, and a start takes it up."""
-    (backup,) = [example for example in examples(MANUAL / "operate.md") if "backup(" in example.code]
-    with started(tmp_path) as node:
-        (tmp_path / "streams-data").symlink_to(tmp_path / "data")
-        writer = f"S={node.url}/v1/stream/s; curl -sf -X PUT $S -H 'Content-Type: application/json'"
-        append = f"curl -sf {node.url}/v1/stream/s -H 'Content-Type: application/json' -d"
-        code = f"{writer}\n{append} '[1,2,3]'\n(for n in $(seq 40); do {append} $n; done) &\n{backup.code}\nwait\n"
-        run([Example(code, None)], node, node_js)
-    restored = tmp_path / "restored"
-    (restored / "data").mkdir(parents=True)
-    (tmp_path / "backup.db").rename(restored / "data" / "streams.db")
-    with started(restored) as node:
-        (seen,) = run([Example(f"curl -s '{node.url}/v1/stream/s?offset=-1'\n", None)], node, node_js)
-    entries = [int(each) for each in seen.strip("[]\n").split(",")]
-    assert entries[:3] == [1, 2, 3]
-    assert entries[3:] == list(range(1, len(entries) - 2))
-
-
 @pytest.mark.parametrize(
     ("output", "seen", "right"),
     [
