@@ -404,8 +404,8 @@ _PROFILE_GET = Operation(
 )
 _PROFILE_UPDATE = Operation(
     "Sets what kind of entries the stream takes, with the schema, the routing key and the search that belong to it, "
-    "all or nothing. `evlog` and `metrics` need a JSON stream without entries; the kind that is set already takes another "
-    "configuration at any time.",
+    "all or nothing. `evlog` and `metrics` need a JSON stream without entries; the kind that is set already takes "
+    "another configuration at any time.",
     "",
     (Answer(200, "It is stored; the whole profile.", "Cache-Control", "view"),),
     "bad_request not_found append_timeout not_implemented payload_too_large overloaded outcome_unknown",
