@@ -73,9 +73,9 @@ INSERT OR IGNORE INTO directories (object, directory) SELECT id, :directory FROM
 -- A slice of the log that is in published objects; rows of stuck streams stay.
 DELETE FROM log WHERE row_id > :after AND row_id <= :through AND stream NOT IN (SELECT stream FROM stuck);
 
--- name: first_row_above
--- Where a release has come to: the oldest row that is left above one.
-SELECT coalesce(min(row_id), 0) FROM log WHERE row_id > ?;
+-- name: sizes_above
+-- The oldest rows of a stretch of the log, with their sizes: SQLite knows those without reading the payloads.
+SELECT row_id, length(payload) FROM log WHERE row_id > :after AND row_id <= :through ORDER BY row_id LIMIT :limit;
 
 -- name: log_bytes_above
 -- Payload in the log above a row, for what the node counts from its start on.
