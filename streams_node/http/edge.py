@@ -147,6 +147,8 @@ class Edge:
 
     def _knows(self, target: Target) -> bool:
         """Whether this listener has the part of a stream, with whatever method."""
+        if target.sub == "pk":
+            return self._public
         return any(
             route.kind in self._classes
             for (_, surface, sub), route in SUB_ROUTES.items()

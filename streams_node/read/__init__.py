@@ -12,6 +12,9 @@ Dies     nothing is left behind.
 
     reader = ColdReader(database, cache, settings)                      # one a node; `await reader.close()`
     page = await read_page(database, state, start, bytes_max, raw=False, cold=reader)
+    scanned = await read_matching(database, cold, state, start, sieve, bounds)      # some entries: by key, by filter
+    seq = await seq_since(database, cold, state, ts)                                # where a time begins
 
 `sealed.py` is what threads share, `cold.py` reads objects, `pages.py` puts log and objects together.
+`scan.py` goes on through both with a sieve, `keyed.py` and `filtered.py` are sieves, `since.py` finds a time.
 """
