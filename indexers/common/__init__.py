@@ -1,0 +1,34 @@
+"""What the families share: a run is a sorted Parquet file of rows with distinct sort keys.
+
+Owns     the file (`runs`) and the block-wise merge of sorted runs (`merge`).
+Pulls    nothing.
+Hands on `RunWriter`, `RunReader`, `Written`, `IndexDamaged`, `IndexTooNew`, `merge_blocks`.
+Keeps    rows leave a writer in the order of the family's key, each key once; a reader verifies page checksums, and the
+         checksum of the whole when it is told it.
+Dies     while writing: `RunWriter` leaves no file when it is left early, a killed process one that nothing names.
+"""
+
+from indexers.common.merge import combined, merge_blocks
+from indexers.common.runs import (
+    Family,
+    IndexDamaged,
+    IndexTooNew,
+    RunReader,
+    RunWriter,
+    Source,
+    Target,
+    Written,
+)
+
+__all__ = [
+    "Family",
+    "IndexDamaged",
+    "IndexTooNew",
+    "RunReader",
+    "RunWriter",
+    "Source",
+    "Target",
+    "Written",
+    "combined",
+    "merge_blocks",
+]

@@ -1,0 +1,68 @@
+"""Merges sorted runs block by block: vectorised, and in memory by the number of runs.
+
+From every run one row group is held. The smallest of their last keys is a bound: all rows up to it are in memory, so
+they can be combined and written, and every key is combined once, whole. Then the groups that are used up are replaced.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indexers.common.runs import RunReader, key_at
+
+Combine = Callable[[Any], Any]
+
+
+def merge_blocks(tables: Sequence[Iterator[Any]], key: Sequence[str], combine: Combine) -> Iterator[Any]:
+    """Sorted tables of distinct keys, out of iterators of sorted tables; `combine` sorts rows and joins equal keys."""
+    held = [each for each in (_Held(tables_of, key) for tables_of in tables) if each.advance()]
+    while held:
+        bound = min(each.last for each in held)
+        yield combine(pa.concat_tables([each.take(bound) for each in held]))
+        held = [each for each in held if each.left or each.advance()]
+
+
+def combined(readers: Iterable[RunReader]) -> tuple[str, ...]:
+    """The objects that a merged run covers; the ordinals of a run move by the number of objects before it."""
+    objects = tuple(name for reader in readers for name in reader.objects)
+    if len(set(objects)) != len(objects):
+        raise ValueError("runs that cover the same object are not merged: it would count twice")
+    return objects
+
+
+class _Held:
+    """The row group of one run that is in memory, from `_start` on."""
+
+    def __init__(self, tables: Iterator[Any], key: Sequence[str]) -> None:
+        self._tables = tables
+        self._key = key
+        self._table: Any = None
+        self._start = 0
+        self.last: tuple[Any, ...] = ()
+
+    @property
+    def left(self) -> bool:
+        return bool(self._start < self._table.num_rows)
+
+    def advance(self) -> bool:
+        """Hold the next row group; false at the end of the run."""
+        self._table = next(self._tables, None)
+        if self._table is None:
+            return False
+        self._start = 0
+        self.last = key_at(self._table, self._key, self._table.num_rows - 1)
+        return True
+
+    def take(self, bound: tuple[Any, ...]) -> Any:
+        """The rows up to the bound."""
+        low, high = self._start, self._table.num_rows
+        while low < high:
+            middle = (low + high) // 2
+            if key_at(self._table, self._key, middle) <= bound:
+                low = middle + 1
+            else:
+                high = middle
+        taken = self._table.slice(self._start, low - self._start)
+        self._start = low
+        return taken

@@ -1,0 +1,78 @@
+"""Reads lexicon runs: pages of distinct keys, and the objects of one."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from indexers.common import RunReader, Source, Written
+from indexers.lexicon.write import FAMILY
+
+_CHUNK_ROWS = 512  # keys that become Python's at a time: about a page
+
+
+class KeyPage(NamedTuple):
+    """Distinct keys in byte order; `next_after` continues behind them, and is None when there are no more."""
+
+    keys: list[str]
+    next_after: str | None
+
+
+class Lexicon(RunReader):
+    """An open lexicon run."""
+
+    def __init__(self, source: Source, *, name: str = "", expected: Written | None = None) -> None:
+        super().__init__(FAMILY, source, name=name, expected=expected)
+
+    def keys(self, stream: int, after: str | None = None) -> Iterator[str]:
+        """The keys of a stream behind `after`, in byte order; row groups are read as far as they are asked for."""
+        for number in self.groups_within([(stream, stream), (after, None)]):
+            table = self.group(number)
+            start, end = _stretch(table, stream)
+            keys = table.column("key").chunk(0)
+            start = _behind(keys, start, end, after)
+            for at in range(start, end, _CHUNK_ROWS):
+                yield from keys.slice(at, min(_CHUNK_ROWS, end - at)).to_pylist()
+
+    def objects_of(self, stream: int, key: str) -> list[str]:
+        """The objects that hold entries with this key; all others of the run hold none."""
+        for number in self.groups_within([(stream, stream), (key, key)]):
+            table = self.group(number)
+            found = table.filter(pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("key"), key)))
+            if found.num_rows:
+                return [self.objects[ordinal] for ordinal in found.column("objects")[0].as_py()]
+        return []
+
+
+def key_page(lexicons: Sequence[Lexicon], stream: int, *, after: str | None = None, limit: int) -> KeyPage:
+    """The first `limit` distinct keys behind `after` in all of the runs."""
+    merged = heapq.merge(*(lexicon.keys(stream, after) for lexicon in lexicons))
+    keys = list[str]()
+    for key, _ in groupby(merged):
+        if len(keys) == limit:
+            return KeyPage(keys, keys[-1] if keys else after)
+        keys.append(key)
+    return KeyPage(keys, None)
+
+
+def _stretch(table: Any, stream: int) -> tuple[int, int]:
+    """The rows of a stream in a table that is sorted by it."""
+    streams = table.column("stream").chunk(0)
+    start = pc.index(pc.greater_equal(streams, stream), True).as_py()
+    end = pc.index(pc.greater(streams, stream), True).as_py()
+    return (len(streams) if start < 0 else start), (len(streams) if end < 0 else end)
+
+
+def _behind(keys: Any, start: int, end: int, after: str | None) -> int:
+    """The first row from `start` on whose key is greater."""
+    if after is None:
+        return start
+    while start < end:
+        middle = (start + end) // 2
+        if keys[middle].as_py() <= after:
+            start = middle + 1
+        else:
+            end = middle
+    return start
