@@ -1,0 +1,153 @@
+"""Builds and merges exact runs.
+
+stream  int64
+field   string     the name of a declared field
+hash    uint64     xxh3_64 of the value's bytes; its seed is xxh3_64 of the stream as int64le and the field as UTF-8
+value   binary     the canonical exact text as UTF-8 (a lone surrogate as three bytes, as UTF-8 would spell it), cut
+                   after 512 bytes
+object  int32      ordinal in the metadata
+count   int64      occurrences in that object: an entry whose array repeats a value counts it as often as it came in
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from xxhash import xxh3_64_intdigest
+
+from indexers.common import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.exact.filter import FilterBuilder
+
+STORED_BYTES_MAX = 512  # of a value; behind it the hash of the whole decides, so that a 10 MB value costs no 10 MB here
+FAMILY = Family(
+    name="exact",
+    format=1,
+    schema=pa.schema(
+        [
+            pa.field("stream", pa.int64(), nullable=False),
+            pa.field("field", pa.string(), nullable=False),
+            pa.field("hash", pa.uint64(), nullable=False),
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("object", pa.int32(), nullable=False),
+            pa.field("count", pa.int64(), nullable=False),
+        ]
+    ),
+    key=("stream", "field", "hash", "value", "object"),
+    dictionary=("stream", "field", "object", "count"),
+    encodings={"hash": "DELTA_BINARY_PACKED"},
+)
+_STREAM = struct.Struct("<q")
+_ORDER = [(name, "ascending") for name in FAMILY.key]
+
+
+class Built(NamedTuple):
+    """A run, and the filter that belongs to it."""
+
+    written: Written
+    filter: bytes
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a canonical text, whatever it holds."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def hash_of(stream: int, field: str, value: bytes) -> int:
+    """What the index calls the value of a stream's field."""
+    return xxh3_64_intdigest(value, _seed(stream, field))
+
+
+def build(objects: Iterable[tuple[str, Iterable[Any]]], target: Target) -> Built:
+    """A run of these objects; `value` is text or binary. Memory goes by their distinct values."""
+    names, found = list[str](), list[Any]()
+    for ordinal, (name, tables) in enumerate(objects):
+        names.append(name)
+        counted = [_counted(table) for table in tables]
+        if counted:
+            table = pa.concat_tables(counted)
+            if len(counted) > 1:
+                table = _summed(table, ["stream", "field", "value"])
+            found.append(table.append_column("object", pa.repeat(pa.scalar(ordinal, pa.int32()), table.num_rows)))
+    rows = _hashed(pa.concat_tables(found)).sort_by(_ORDER) if found else FAMILY.schema.empty_table()
+    filtered = FilterBuilder(rows.num_rows)
+    with RunWriter(FAMILY, target, names) as writer:
+        writer.write(rows)
+        filtered.add(_distinct(rows))
+        return Built(writer.finish(), filtered.finish())
+
+
+def merge(readers: Sequence[RunReader], target: Target) -> Built:
+    """One run of all that the given ones cover, with a filter of its own."""
+    names = combined(readers)
+    shifted, before = list[Iterator[Any]](), 0
+    for reader in readers:
+        shifted.append(_moved(reader, before))
+        before += len(reader.objects)
+    filtered, last = FilterBuilder(sum(reader.rows for reader in readers)), pa.array([], pa.uint64())
+    with RunWriter(FAMILY, target, names) as writer:
+        for table in merge_blocks(shifted, FAMILY.key, lambda rows: rows.sort_by(_ORDER)):
+            writer.write(table)
+            hashes = _distinct(table)
+            filtered.add(hashes.slice(int(bool(len(last)) and hashes[0] == last[0])))  # begins where a block ended
+            last = hashes.slice(len(hashes) - 1)
+        return Built(writer.finish(), filtered.finish())
+
+
+def _counted(table: Any) -> Any:
+    """(stream, field, value, count) of one table, distinct."""
+    table = table.select(["stream", "field", "value"]).filter(pc.is_valid(table.column("value")))
+    ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+    fields = [("stream", pa.int64()), ("field", pa.string()), ("value", pa.binary())]
+    return _summed(table.cast(pa.schema(fields)).append_column("count", ones), ["stream", "field", "value"])
+
+
+def _summed(table: Any, key: list[str]) -> Any:
+    summed = table.group_by(key, use_threads=False).aggregate([("count", "sum")])
+    return summed.rename_columns([*key, "count"])
+
+
+def _hashed(table: Any) -> Any:
+    """Rows of the format, in no order: long values cut, and hashed as they were."""
+    parts = []
+    for (stream, field), part in _by_field(table):
+        values = part.column("value").to_pylist()
+        hashes = pa.array(map(xxh3_64_intdigest, values, repeat(_seed(stream, field))), pa.uint64(), size=len(values))
+        part = part.append_column("hash", hashes)  # noqa: PLW2901
+        longest = pc.max(pc.binary_length(part.column("value"))).as_py()
+        if longest > STORED_BYTES_MAX:
+            cut = pc.binary_slice(part.column("value"), 0, STORED_BYTES_MAX)
+            part = _summed(  # noqa: PLW2901 - two values that agree in hash and beginning are one row
+                part.set_column(part.schema.get_field_index("value"), "value", cut), list(FAMILY.key)
+            )
+        parts.append(part.select(FAMILY.schema.names).cast(FAMILY.schema))
+    return pa.concat_tables(parts) if parts else FAMILY.schema.empty_table()
+
+
+def _by_field(table: Any) -> Iterator[tuple[tuple[int, str], Any]]:
+    """The rows of each field of each stream: each has a seed of its own."""
+    table = table.sort_by([("stream", "ascending"), ("field", "ascending")]).combine_chunks()
+    pairs = table.select(["stream", "field"]).group_by(["stream", "field"], use_threads=False)
+    start = 0
+    for row in pairs.aggregate([([], "count_all")]).to_pylist():  # groups come in the order of their first rows
+        yield (row["stream"], row["field"]), table.slice(start, row["count_all"])
+        start += row["count_all"]
+
+
+def _moved(reader: RunReader, before: int) -> Iterator[Any]:
+    at = FAMILY.schema.get_field_index("object")
+    for table in reader.tables():
+        moved = pc.add(table.column("object"), pa.scalar(before, pa.int32()))
+        yield table.set_column(at, FAMILY.schema.field(at), moved)
+
+
+def _distinct(rows: Any) -> Any:
+    """The hashes of sorted rows, each once where it follows itself."""
+    hashes = rows.column("hash").combine_chunks()
+    return pc.run_end_encode(hashes).values
+
+
+def _seed(stream: int, field: str) -> int:
+    return xxh3_64_intdigest(_STREAM.pack(stream) + utf8(field))
