@@ -1,0 +1,103 @@
+"""Reads rollup runs: the windows that lie in a range of time."""
+
+import heapq
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple, Self
+
+import pyarrow.compute as pc
+
+from indexers.common import RunReader, Source, Written
+from indexers.rollups.write import FAMILY
+
+
+@dataclass(slots=True)
+class Summary:
+    """A measure of a window. A count has neither sum nor bounds; a summary without records has none either."""
+
+    count: float = 0.0
+    sum: float | None = None
+    min: float | None = None
+    max: float | None = None
+    histogram: dict[str, float] = field(default_factory=dict)
+
+    def __iadd__(self, other: Self) -> Self:
+        self.count += other.count
+        if other.sum is not None:
+            self.sum = other.sum if self.sum is None else self.sum + other.sum
+        if other.min is not None:
+            self.min = other.min if self.min is None else min(self.min, other.min)
+        if other.max is not None:
+            self.max = other.max if self.max is None else max(self.max, other.max)
+        for bucket, count in other.histogram.items():
+            self.histogram[bucket] = self.histogram.get(bucket, 0.0) + count
+        return self
+
+
+class Window(NamedTuple):
+    """What the records of [start, start + interval) with these dimension values add up to."""
+
+    start: int
+    dimensions: tuple[str | None, ...]
+    measures: Mapping[str, Summary]
+
+
+class Rollups(RunReader):
+    """An open rollup run."""
+
+    def __init__(self, source: Source, *, name: str = "", expected: Written | None = None) -> None:
+        super().__init__(FAMILY, source, name=name, expected=expected)
+
+    def windows(self, stream: int, rollup: str, interval: int, begin: int, end: int) -> Iterator[Window]:
+        """The windows that lie in [begin, end) as a whole, by start, then by the JSON text of their dimensions.
+
+        Times are milliseconds. What the range cuts off at its edges is the caller's to count from the entries.
+        """
+        for (start, text), measures in self.rows_within(stream, rollup, interval, begin, end):
+            yield Window(start, tuple(json.loads(text)), measures)
+
+    def rows_within(
+        self, stream: int, rollup: str, interval: int, begin: int, end: int
+    ) -> Iterator[tuple[tuple[int, str], dict[str, Summary]]]:
+        """The same with the dimensions as they are stored, in the order of the run."""
+        rows = self._rows(stream, rollup, interval, begin, end - interval)
+        for key, group in groupby(rows, key=lambda row: (row["start"], row["dimensions"])):
+            measures = dict[str, Summary]()
+            for row in group:
+                summary = measures.setdefault(row["measure"], Summary())
+                if row["bucket"] is None:
+                    summary += Summary(row["count"], row["sum"], row["min"], row["max"])
+                else:
+                    summary.histogram[row["bucket"].decode("utf-8", "surrogatepass")] = row["count"]
+                measures[row["measure"]] = summary
+            yield key, measures
+
+    def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[dict[str, Any]]:
+        bounds = [(stream, stream), (rollup, rollup), (interval, interval), (first, last)]
+        for number in self.groups_within(bounds) if first <= last else ():
+            table = self.group(number)
+            for name, value in (("stream", stream), ("rollup", rollup), ("interval", interval)):
+                table = table.filter(pc.equal(table.column(name), value))
+            starts = table.column("start")
+            table = table.filter(pc.and_(pc.greater_equal(starts, first), pc.less_equal(starts, last)))
+            for batch in table.select(FAMILY.schema.names[3:]).to_batches():
+                yield from batch.to_pylist()
+
+
+def windows(
+    readers: Sequence[Rollups], stream: int, rollup: str, interval: int, begin: int, end: int
+) -> Iterator[Window]:
+    """The windows of all the runs in [begin, end), those of one start and dimensions added up."""
+    sorted_runs = (reader.rows_within(stream, rollup, interval, begin, end) for reader in readers)
+    merged = heapq.merge(*sorted_runs, key=lambda row: row[0])
+    for (start, text), group in groupby(merged, key=lambda row: row[0]):
+        added = dict[str, Summary]()
+        for _, measures in group:
+            for name, summary in measures.items():
+                if name in added:
+                    added[name] += summary
+                else:
+                    added[name] = summary
+        yield Window(start, tuple(json.loads(text)), added)

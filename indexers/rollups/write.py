@@ -1,0 +1,220 @@
+"""Builds and merges rollup runs.
+
+stream      int64
+rollup      string
+interval    int64            milliseconds
+start       int64            of the window, milliseconds since 1970: a multiple of the interval
+dimensions  string           JSON array in ASCII of the dimensions' exact texts or nulls, in the order of the rollup
+measure     string
+bucket      binary or null   null: the summary; else the key of a bucket of its histogram
+count       double           records, or what is in the bucket
+sum, min, max   double or null   of a summary that has them
+
+A histogram is rows of its own, so all rows add up alike: count and sum are added, min and max compared.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexers.common import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+
+# Far above every useful window, and low enough that no start of a window leaves 64 bits: dates of records are within
+# 8.64e15 ms of 1970. What is configured beyond is answered from the entries.
+INTERVAL_MS_MAX = 1 << 53
+FAMILY = Family(
+    name="rollups",
+    format=1,
+    schema=pa.schema(
+        [
+            pa.field("stream", pa.int64(), nullable=False),
+            pa.field("rollup", pa.string(), nullable=False),
+            pa.field("interval", pa.int64(), nullable=False),
+            pa.field("start", pa.int64(), nullable=False),
+            pa.field("dimensions", pa.string(), nullable=False),
+            pa.field("measure", pa.string(), nullable=False),
+            pa.field("bucket", pa.binary(), nullable=True),
+            pa.field("count", pa.float64(), nullable=False),
+            pa.field("sum", pa.float64(), nullable=True),
+            pa.field("min", pa.float64(), nullable=True),
+            pa.field("max", pa.float64(), nullable=True),
+        ]
+    ),
+    key=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket"),
+    dictionary=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "count"),
+    encodings={},
+)
+_ORDER = [(name, "ascending", "at_start") for name in FAMILY.key]
+_VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
+_WINDOW = ["start", "dimensions"]
+_EXPONENT_BITS, _EXPONENT_BIAS, _EXPONENT_MASK = 52, 1023, 0x7FF
+_LOG2_KEYS = [str(2**exponent).encode() for exponent in range(1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """`count`: 1 for an entry that its `include` takes, else 0; None: all are taken."""
+
+    taken: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """`summary` of a number a record."""
+
+    values: Any
+    histogram: bool = False  # log2_v1
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """`summary_parts`: numbers that the records carry; histograms as a column of lists of (bucket, count) or None."""
+
+    count: Any
+    sum: Any
+    min: Any
+    max: Any
+    histograms: Sequence[Mapping[str, float]] | None = None
+
+
+Measure = Counted | Summarised | Parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Entries of a stream that contribute to a rollup: columns of one length, Arrow arrays or sequences."""
+
+    stream: int
+    rollup: str
+    intervals: Sequence[int]  # milliseconds
+    times: Any  # milliseconds since 1970, rounded down
+    dimensions: Sequence[Any]  # a column of exact texts or None for each
+    measures: Mapping[str, Measure]
+
+
+def build(objects: Iterable[tuple[str, Iterable[Part]]], target: Target) -> Written:
+    """A run of these objects. Memory goes by their entries, an object at a time, and by their windows."""
+    names, found = list[str](), list[Any]()
+    for name, parts in objects:
+        names.append(name)
+        rows = [table for part in parts for table in _rows(part)]
+        if rows:
+            found.append(_added(pa.concat_tables(rows)))
+    with RunWriter(FAMILY, target, names) as writer:
+        if found:
+            writer.write(_added(pa.concat_tables(found)))
+        return writer.finish()
+
+
+def merge(readers: Sequence[RunReader], target: Target) -> Written:
+    """One run of all that the given ones cover."""
+    names = combined(readers)
+    with RunWriter(FAMILY, target, names) as writer:
+        for table in merge_blocks([reader.tables() for reader in readers], FAMILY.key, _added):
+            writer.write(table)
+        return writer.finish()
+
+
+def _added(table: Any) -> Any:
+    """Sorted rows, equal keys added up."""
+    summed = table.group_by(list(FAMILY.key), use_threads=False).aggregate(_VALUES)
+    summed = summed.rename_columns([*FAMILY.key, *(name for name, _ in _VALUES)])
+    return summed.select(FAMILY.schema.names).cast(FAMILY.schema).sort_by(_ORDER)
+
+
+def _rows(part: Part) -> Iterator[Any]:
+    """Rows of the format for each interval and measure, in no order."""
+    times = _column(part.times, pa.int64())
+    dimensions = _dimensions(part.dimensions, len(times))
+    measured = {name: list(_measured(measure, len(times))) for name, measure in part.measures.items()}
+    for interval in part.intervals:
+        if not 0 < interval <= INTERVAL_MS_MAX:
+            raise ValueError(f"an interval of {interval} ms has no windows: at most {INTERVAL_MS_MAX}")
+        window = [_starts(times, interval), dimensions]
+        for measure, tables in measured.items():
+            for table, rows in tables:
+                columns = window if rows is None else [column.take(rows) for column in window]
+                names = [*_WINDOW, *table.column_names]
+                keyed = pa.table([*columns, *table.columns], names=names)
+                summed = keyed.group_by([*_WINDOW, "bucket"], use_threads=False).aggregate(_VALUES)
+                summed = summed.rename_columns([*_WINDOW, "bucket", *(name for name, _ in _VALUES)])
+                constants = {"stream": part.stream, "rollup": part.rollup, "interval": interval, "measure": measure}
+                for name, value in constants.items():
+                    kind = FAMILY.schema.field(name).type
+                    summed = summed.append_column(name, pa.repeat(pa.scalar(value, kind), summed.num_rows))
+                yield summed.select(FAMILY.schema.names).cast(FAMILY.schema)
+
+
+def _measured(measure: Measure, count: int) -> Iterator[tuple[Any, Any]]:
+    """(bucket, count, sum, min, max) a record, and to which records rows belong, if not one to each."""
+    none = pa.nulls(count, pa.float64())
+    ones = pa.repeat(1.0, count)
+    if isinstance(measure, Counted):
+        taken = ones if measure.taken is None else _column(measure.taken, pa.float64())
+        yield _table(pa.nulls(count, pa.binary()), taken, none, none, none), None
+    elif isinstance(measure, Summarised):
+        values = _column(measure.values, pa.float64())
+        yield _table(pa.nulls(count, pa.binary()), ones, values, values, values), None
+        if measure.histogram:
+            yield _table(_log2_buckets(values), ones, none, none, none), None
+    else:
+        numbers = [_column(each, pa.float64()) for each in (measure.count, measure.sum, measure.min, measure.max)]
+        yield _table(pa.nulls(count, pa.binary()), *numbers), None
+        if measure.histograms is not None:
+            yield _given_buckets(measure.histograms)
+
+
+def _given_buckets(histograms: Sequence[Mapping[str, float]]) -> tuple[Any, Any]:
+    rows, keys, counts = list[int](), list[bytes](), list[float]()
+    for row, histogram in enumerate(histograms):
+        for key, count in histogram.items():
+            rows.append(row)
+            keys.append(key.encode("utf-8", "surrogatepass"))
+            counts.append(count)
+    none = pa.nulls(len(rows), pa.float64())
+    return _table(pa.array(keys, pa.binary()), pa.array(counts, pa.float64()), none, none, none), pa.array(
+        rows, pa.int64()
+    )
+
+
+def _log2_buckets(values: Any) -> Any:
+    """`2**floor(log2(max(1, |value|)))` as text: read from the exponent of the double, so without rounding."""
+    bits = pc.max_element_wise(pc.abs(values), pa.scalar(1.0)).view(pa.int64())
+    exponents = pc.bit_wise_and(pc.shift_right(bits, _EXPONENT_BITS), _EXPONENT_MASK)
+    places = pc.subtract(exponents, _EXPONENT_BIAS)
+    return pa.array(_LOG2_KEYS, pa.binary()).take(places)
+
+
+def _starts(times: Any, interval: int) -> Any:
+    """The window of each time, before 1970 too: Arrow divides towards zero."""
+    whole = pc.multiply(pc.divide(times, interval), interval)
+    return pc.if_else(pc.greater(whole, times), pc.subtract(whole, interval), whole)
+
+
+def _dimensions(columns: Sequence[Any], count: int) -> Any:
+    """The JSON text of each record's dimensions. Each distinct combination is spelled once."""
+    if not columns:
+        return pa.repeat("[]", count)
+    encoded = [column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else column for column in columns]
+    spelled: dict[tuple[str | None, ...], str] = {}
+    texts = []
+    for values in zip(*encoded, strict=True):
+        text = spelled.get(values)
+        if text is None:
+            text = spelled[values] = json.dumps(values, separators=(",", ":"))
+        texts.append(text)
+    return pa.array(texts, pa.string())
+
+
+def _table(*columns: Any) -> Any:
+    return pa.table(list(columns), names=["bucket", "count", "sum", "min", "max"])
+
+
+def _column(values: Any, kind: Any) -> Any:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
