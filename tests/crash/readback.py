@@ -26,8 +26,15 @@ async def read_stream(wire: Wire, stream: Stream, random: Random) -> Found | Non
     _expect(head, 200, stream.path)
     epoch, tail = place(head.next_offset)
     closed = head.headers.get("stream-closed") == "true"
-    entries = await read_entries(wire, stream, random.choice(_PAGES))
+    try:
+        entries = await read_entries(wire, stream, random.choice(_PAGES))
+    except Over:
+        return None
     return Found(epoch, tail, closed, entries)
+
+
+class Over(Exception):
+    """A stream with a window ended between two requests: whether it was allowed to is for the model to say."""
 
 
 async def read_entries(wire: Wire, stream: Stream, page_bytes: int | None = None, offset: str = "-1") -> list[str]:
@@ -37,6 +44,8 @@ async def read_entries(wire: Wire, stream: Stream, page_bytes: int | None = None
     for _ in range(_PAGES_MAX):
         size = "" if page_bytes is None else f"&max_bytes={page_bytes}"
         answer = await wire.request("GET", f"{stream.path}?offset={offset}{size}")
+        if answer.status == 404 and stream.ttl_s is not None:
+            raise Over
         _expect(answer, 200, stream.path)
         page = entries_of(stream, answer.body)
         entries += page
