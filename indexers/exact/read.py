@@ -31,7 +31,7 @@ class Exact(RunReader):
             if table.num_rows:
                 same = pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("field"), field))
                 table = table.filter(pc.and_(same, pc.equal(table.column("value"), stored)))
-                found += [self.objects[ordinal] for ordinal in table.column("object").to_pylist()]
+                found += self.names_of(table.column("object").to_pylist())
         return found
 
 

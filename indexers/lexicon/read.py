@@ -42,7 +42,7 @@ class Lexicon(RunReader):
             table = self.group(number)
             found = table.filter(pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("key"), key)))
             if found.num_rows:
-                return [self.objects[ordinal] for ordinal in found.column("objects")[0].as_py()]
+                return self.names_of(found.column("objects")[0].as_py())
         return []
 
 

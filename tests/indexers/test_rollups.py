@@ -134,7 +134,7 @@ def check(readers: Sequence[Rollups], found: Sequence[Entry]) -> None:
                     assert list(readers[0].windows(stream, "requests", interval, begin, end)) == answer
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(runs)
 def test_runs_and_their_merge_tell_what_a_recount_tells(parts: list[list[list[Entry]]]) -> None:
     found = [each for objects in parts for entries in objects for each in entries]
