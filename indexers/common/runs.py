@@ -176,7 +176,9 @@ class RunWriter:
 
 
 class RunReader:
-    """An open run. `expected` is what the catalogue knows of it: given, the whole file is verified first."""
+    """An open run, for one thread at a time. `expected` is what the catalogue knows of it: given, the whole file is
+    verified first.
+    """
 
     def __init__(self, family: Family, source: Source, *, name: str = "", expected: Written | None = None) -> None:
         self.name = name or (source.name if isinstance(source, Path) else f"{len(source)} bytes")
@@ -186,6 +188,7 @@ class RunReader:
         with damage(self.name):
             self._source = pa.OSFile(str(source)) if isinstance(source, Path) else pa.BufferReader(source)
         self._known: list[list[tuple[Any, Any]]] | None = None
+        self._last: tuple[tuple[int, tuple[str, ...] | None], Any] | None = None
         try:
             with damage(self.name):
                 self._parquet = pq.ParquetFile(self._source, page_checksum_verification=True, pre_buffer=False)
@@ -214,19 +217,25 @@ class RunReader:
     def groups(self) -> int:
         return int(self._metadata.num_row_groups)
 
-    def group(self, number: int) -> Any:
-        """A row group as a table of one chunk a column."""
-        with damage(self.name):
-            table = self._parquet.read_row_group(number, use_threads=False).combine_chunks()
-            table.validate(full=True)  # text that is not UTF-8 would only fail at whoever looks at it
-        if table.num_rows != self._metadata.row_group(number).num_rows or not table.num_rows:
-            raise IndexDamaged(self.name, f"row group {number} has {table.num_rows} rows, not what the footer says")
-        return table
+    def group(self, number: int, columns: tuple[str, ...] | None = None) -> Any:
+        """A row group as a table of one chunk a column. The last one is kept: who reads pages asks for it again."""
+        if self._last is None or self._last[0] != (number, columns):
+            self._last = (number, columns), self._read(number, columns)
+        return self._last[1]
 
     def tables(self) -> Iterator[Any]:
         """Every row group, in order: what a merge reads."""
         for number in range(self.groups):
-            yield self.group(number)
+            yield self._read(number, None)
+
+    def _read(self, number: int, columns: tuple[str, ...] | None) -> Any:
+        with damage(self.name):
+            wanted = None if columns is None else list(columns)
+            table = self._parquet.read_row_group(number, columns=wanted, use_threads=False).combine_chunks()
+            table.validate(full=True)  # text that is not UTF-8 would only fail at whoever looks at it
+        if table.num_rows != self._metadata.row_group(number).num_rows or not table.num_rows:
+            raise IndexDamaged(self.name, f"row group {number} has {table.num_rows} rows, not what the footer says")
+        return table
 
     def groups_within(self, bounds: Sequence[tuple[Any, Any]]) -> Iterator[int]:
         """Row groups that may hold rows whose leading key columns lie in these closed bounds; None is no bound."""

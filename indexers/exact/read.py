@@ -26,7 +26,7 @@ class Exact(RunReader):
         found = list[str]()
         stored = pa.scalar(data[:STORED_BYTES_MAX], pa.binary())
         for number in self.groups_within([(stream, stream), (field, field), (hashed, hashed)]):
-            table = self.group(number)
+            table = self.group(number, ("stream", "field", "hash", "value", "object"))
             table = table.filter(pc.equal(table.column("hash"), pa.scalar(hashed, pa.uint64())))
             if table.num_rows:
                 same = pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("field"), field))

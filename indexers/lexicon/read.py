@@ -29,7 +29,7 @@ class Lexicon(RunReader):
     def keys(self, stream: int, after: str | None = None) -> Iterator[str]:
         """The keys of a stream behind `after`, in byte order; row groups are read as far as they are asked for."""
         for number in self.groups_within([(stream, stream), (after, None)]):
-            table = self.group(number)
+            table = self.group(number, ("stream", "key"))
             start, end = _stretch(table, stream)
             keys = table.column("key").chunk(0)
             start = _behind(keys, start, end, after)

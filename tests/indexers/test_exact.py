@@ -163,6 +163,10 @@ def test_many_row_groups_are_searched_and_merged_in_bounded_memory(tmp_path: Pat
             assert reader.objects_of(1, "id", f"request-9-{at}") == []
 
 
+def test_one_input_makes_the_same_bytes_again() -> None:
+    assert built(GOLDEN_OBJECTS) == built(GOLDEN_OBJECTS)
+
+
 def test_the_golden_run_is_read() -> None:
     filtered = Filter((GOLDEN / "exact-1.filter").read_bytes())
     check([Exact(GOLDEN / "exact-1.parquet", filtered=filtered)], GOLDEN_OBJECTS)

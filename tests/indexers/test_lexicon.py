@@ -135,6 +135,10 @@ def test_runs_of_the_same_object_are_not_merged() -> None:
         merged([built([[(1, "a")]]), built([[(1, "b")]])])
 
 
+def test_one_input_makes_the_same_bytes_again() -> None:
+    assert built(GOLDEN_OBJECTS) == built(GOLDEN_OBJECTS)
+
+
 def test_the_golden_run_is_read() -> None:
     check([Lexicon(GOLDEN / "lexicon-1.parquet")], GOLDEN_OBJECTS)
     assert same((GOLDEN / "lexicon-1.parquet").read_bytes(), built(GOLDEN_OBJECTS))

@@ -196,6 +196,10 @@ def test_many_windows_are_merged_in_bounded_memory(tmp_path: Path) -> None:
         assert [each.measures["n"].count for each in reader.windows(1, "r", 1000, 7_000_000, 7_003_000)] == [8, 8, 8]
 
 
+def test_one_input_makes_the_same_bytes_again() -> None:
+    assert built(GOLDEN_OBJECTS) == built(GOLDEN_OBJECTS)
+
+
 def test_the_golden_run_is_read() -> None:
     check([Rollups(GOLDEN / "rollups-1.parquet")], [each for entries in GOLDEN_OBJECTS for each in entries])
     assert contents((GOLDEN / "rollups-1.parquet").read_bytes()) == contents(built(GOLDEN_OBJECTS))
