@@ -11,7 +11,7 @@ count   int64      occurrences in that object: an entry whose array repeats a va
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -111,29 +111,22 @@ def _summed(table: Any, key: list[str]) -> Any:
 
 def _hashed(table: Any) -> Any:
     """Rows of the format, in no order: long values cut, and hashed as they were."""
-    parts = []
-    for (stream, field), part in _by_field(table):
-        values = part.column("value").to_pylist()
-        hashes = pa.array(map(xxh3_64_intdigest, values, repeat(_seed(stream, field))), pa.uint64(), size=len(values))
-        part = part.append_column("hash", hashes)  # noqa: PLW2901
-        longest = pc.max(pc.binary_length(part.column("value"))).as_py()
-        if longest > STORED_BYTES_MAX:
-            cut = pc.binary_slice(part.column("value"), 0, STORED_BYTES_MAX)
-            part = _summed(  # noqa: PLW2901 - two values that agree in hash and beginning are one row
-                part.set_column(part.schema.get_field_index("value"), "value", cut), list(FAMILY.key)
-            )
-        parts.append(part.select(FAMILY.schema.names).cast(FAMILY.schema))
-    return pa.concat_tables(parts) if parts else FAMILY.schema.empty_table()
+    table = table.sort_by([("stream", "ascending"), ("field", "ascending")])
+    values = table.column("value")
+    hashes = map(xxh3_64_intdigest, values.to_pylist(), _seeds(table))
+    table = table.append_column("hash", pa.array(hashes, pa.uint64(), size=table.num_rows))
+    if (pc.max(pc.binary_length(values)).as_py() or 0) > STORED_BYTES_MAX:
+        cut = pc.binary_slice(values, 0, STORED_BYTES_MAX)
+        table = table.set_column(table.schema.get_field_index("value"), "value", cut)
+        table = _summed(table, list(FAMILY.key))  # two values that agree in hash and beginning are one row
+    return table.select(FAMILY.schema.names).cast(FAMILY.schema)
 
 
-def _by_field(table: Any) -> Iterator[tuple[tuple[int, str], Any]]:
-    """The rows of each field of each stream: each has a seed of its own."""
-    table = table.sort_by([("stream", "ascending"), ("field", "ascending")]).combine_chunks()
+def _seeds(table: Any) -> Iterator[int]:
+    """The seed of each row: streams and fields follow each other, and there may be 100,000 pairs of few rows each."""
     pairs = table.select(["stream", "field"]).group_by(["stream", "field"], use_threads=False)
-    start = 0
-    for row in pairs.aggregate([([], "count_all")]).to_pylist():  # groups come in the order of their first rows
-        yield (row["stream"], row["field"]), table.slice(start, row["count_all"])
-        start += row["count_all"]
+    groups = pairs.aggregate([([], "count_all")]).to_pylist()  # they come in the order of their first rows
+    return chain.from_iterable(repeat(_seed(row["stream"], row["field"]), row["count_all"]) for row in groups)
 
 
 def _moved(reader: RunReader, before: int) -> Iterator[Any]:
