@@ -194,7 +194,11 @@ class Load:
             in_buckets = {name: await list_bucket(wire, name) for name in buckets}
             for stream in self._random.sample(self.streams(), len(self.streams())):
                 sent = time.time()
-                found = await read_stream(wire, stream, self._random)
+                try:
+                    found = await read_stream(wire, stream, self._random)
+                except Exception:
+                    stream.touching()  # the node died under the read, which may have restarted the window before
+                    raise
                 stream.settle(found, sent, time.time())
         compare_listing(listed, self.streams())
         for writer in self.writers:
