@@ -30,12 +30,6 @@ DELETE FROM objects WHERE made = ?;
 -- Its directory goes with it.
 DELETE FROM directories WHERE object = (SELECT id FROM objects WHERE made = ?);
 
--- name: segment_at
--- The segment of a stream that may hold an entry: the last one that begins at it or before.
-SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes,
-       min_ts, max_ts, first_row, last_row
-  FROM objects WHERE stream = :stream AND first_seq <= :seq AND dead_us IS NULL ORDER BY first_seq DESC LIMIT 1;
-
 -- name: segments_from
 -- The segments of a stream from the one on that may hold an entry, in order.
 SELECT id, made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256, payload_bytes,
@@ -89,10 +83,6 @@ SELECT ts FROM log WHERE row_id > ? ORDER BY row_id LIMIT 1;
 -- A stream cannot be sealed.
 INSERT OR REPLACE INTO stuck (stream, reason, since_us) VALUES (?, ?, ?);
 
--- name: stuck_streams
--- The streams that cannot be sealed.
-SELECT stream, reason, since_us FROM stuck ORDER BY stream;
-
 -- name: unpublished
 -- What changed since the newest generation, in the order of its last change.
 SELECT max(change) AS newest, bucket, name FROM unpublished GROUP BY bucket, name ORDER BY newest;
@@ -118,7 +108,3 @@ DELETE FROM unpublished WHERE change <= ?;
 INSERT INTO store_requests (stream, artifact, op, requests, failures, bytes) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (stream, artifact, op) DO UPDATE SET requests = requests + excluded.requests,
         failures = failures + excluded.failures, bytes = bytes + excluded.bytes;
-
--- name: object_totals
--- Live objects by kind: number, bytes, entries, and what is dead in them.
-SELECT kind, count(*), sum(bytes), sum(entries), sum(dead_entries) FROM objects WHERE dead_us IS NULL GROUP BY kind;

@@ -47,16 +47,6 @@ def locate(
         db.execute("COMMIT")
 
 
-def following(
-    db: sqlite3.Connection, directories: Directories, stream: int, end_seq: int, *, places_max: int
-) -> list[Located]:
-    """The objects that a reader in order comes to next, as far as that is known."""
-    try:
-        return locate(db, directories, stream, end_seq, places_max=places_max)
-    except DirectoriesMissing:
-        return []
-
-
 def _locate(db: sqlite3.Connection, directories: Directories, stream: int, seq: int, places_max: int) -> list[Located]:
     values = {"stream": stream, "seq": seq, "limit": places_max}
     places = [_whole(_facts(row)) for row in db.execute(_PLACEMENT.segments_from, values)]

@@ -9,7 +9,7 @@ LINES_MAX = 600  # the style asks for 100 to 250; beyond this a file surely has 
 REGISTRY_ADDRESS = re.compile(
     r"""
       "resolved"\s*:\s*"\w+:/             # an npm lock with download addresses
-    | --(?:extra-)?index-url | ^index-url # pip
+    | --(?:extra-)?index[-]url | ^index[-]url # pip
     | registry\s*[=:]\s*["']?https?:/     # npm, cargo
     | https?://[^\s/"'<>)]*(?:registry|pypi|pythonhosted|npmjs|crates|maven|goproxy|debian)[^\s/"'<>)]*
     | https?://[^\s"'<>)]+\.(?:whl|tar\.gz|tgz|deb|jar|crate)\b
