@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +16,7 @@ from streams_node.manifest.snapshots import snapshots
 from streams_node.objects.keys import GENERATIONS, PACKS, PROBES, SEGMENTS, Key, KeyPrefix, parse
 from streams_node.objects.protocol import Page
 from streams_node.objects.retry import RetryingStore
+from streams_node.objects.threads import Threads
 from streams_node.observe.logs import get_logger
 from streams_node.placement.made import ObjectFacts
 from streams_node.protocol.numbers import StreamId
@@ -80,7 +80,7 @@ class Collector:
         self._deleted = deleted
         self._now_us = now_us
         self._sleep = sleep
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="collector")
+        self._thread = Threads(1, "collector")
         self._snapshot: int | None = None  # the local one as of the last look at the catalogue
         self._scan_at = time.monotonic() + min(_FIRST_SCAN_S, settings.orphan_scan_ms / 1000)
 
@@ -111,9 +111,9 @@ class Collector:
             await self.collect_orphans()
             self._scan_at = time.monotonic() + self._settings.orphan_scan_ms / 1000
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """A request under way ends by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        await self._thread.close()
 
     async def collect_dead(self) -> int:
         """Delete objects that left the catalogue long enough ago."""
@@ -265,4 +265,4 @@ class Collector:
             await self._deleted(made)
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
+        return await self._thread.run(work, *args, **kwargs)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from streams_node.cache import Cache, Limits
@@ -14,6 +13,7 @@ from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import Local, local
 from streams_node.objects import RequestCounts, RetryingStore
+from streams_node.objects.threads import Threads
 from streams_node.observe.logs import get_logger
 from streams_node.observe.metrics import Metrics
 from streams_node.placement.made import Made
@@ -24,7 +24,7 @@ from streams_node.tiering.pressure import Pressure, stick
 from streams_node.tiering.store import Opening, store_of
 from streams_node.uploader import Outbox, Uploader
 from streams_node.uploader.accounts import keep
-from streams_node.uploader.place import Placer, Threads
+from streams_node.uploader.place import Placer
 from streams_node.uploader.publisher import Composed
 from streams_node.uploader.snapshots import Snapshots
 from streams_node.uploader.stage import Hooks
@@ -51,9 +51,7 @@ class Tiering:
         self.connect: Callable[[Settings, RequestCounts, Local], RetryingStore] = store_of  # tests have their own
         self.pressure = Pressure(ledger, settings)
         self.outbox = Outbox(settings.seals_waiting_max)
-        self.threads = Threads(
-            ThreadPoolExecutor(settings.upload_threads + _SPARE_THREADS, thread_name_prefix="object-store")
-        )
+        self.threads = Threads(settings.upload_threads + _SPARE_THREADS, "object-store")
         self.cache: Cache | None = None
         self.reader: ColdReader | None = None
         self.segmenter: Segmenter | None = None
@@ -161,7 +159,7 @@ class Tiering:
         if self._store is not None:
             store, self._store = self._store, None
             await self.threads.run(store.close)
-        self.threads.close()
+        await self.threads.close()
 
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -224,7 +222,7 @@ class Tiering:
         try:
             await self.collector.run()
         finally:
-            self.collector.close()
+            await self.collector.close()
 
     # --- what the stages tell ---
 

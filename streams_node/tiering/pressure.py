@@ -42,6 +42,8 @@ class Pressure:
                 self._oldest_us = self._ledger.now_us()
             if self._unsealed_us is None:
                 self._unsealed_us = self._ledger.now_us()
+            if self.bytes > self._settings.backlog_bytes_max:
+                self._refuse_backlog()  # at once: what is let in above the bound is what was decided already
 
     def sealed(self, through_row: int, log_bytes: int) -> None:
         """A stretch of the log is in files. What came since its end was read is younger than this moment."""
@@ -95,8 +97,7 @@ class Pressure:
         """Refuse appends beyond the bounds, and take them again below: reads go on all the time."""
         refusals, settings = self._ledger.refusals, self._settings
         if self.bytes > settings.backlog_bytes_max:
-            text = f"{self.bytes} bytes of log are not in the object store yet, more than {settings.backlog_bytes_max}"
-            refusals["backlog"] = Overloaded(f"{text}; try again when it has caught up")
+            self._refuse_backlog()
         else:
             refusals.pop("backlog", None)
         if self.lag_s() * 1000 > settings.upload_lag_ms_max:
@@ -106,6 +107,11 @@ class Pressure:
             )
         else:
             refusals.pop("upload_lag", None)
+
+    def _refuse_backlog(self) -> None:
+        bound = self._settings.backlog_bytes_max
+        text = f"{self.bytes} bytes of log are not in the object store yet, more than {bound}"
+        self._ledger.refusals["backlog"] = Overloaded(f"{text}; try again when it has caught up")
 
 
 def _look(db: sqlite3.Connection) -> tuple[int, int, int | None]:

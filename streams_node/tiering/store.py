@@ -12,9 +12,9 @@ from streams_node.manifest.local import Local, local, own
 from streams_node.manifest.reconcile import Found, apply_found, unapplied
 from streams_node.objects import RequestCounts, RetryingStore, connect, require_conditions
 from streams_node.objects.keys import object_id
+from streams_node.objects.threads import Threads
 from streams_node.observe.logs import get_logger
 from streams_node.uploader import Publisher
-from streams_node.uploader.place import Threads
 from streams_node.uploader.publisher import Identity, standing_of
 from streams_node.wal.database import Database
 

@@ -1,31 +1,13 @@
 """Puts sealed files into the bucket, several at a time, each once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import TypeVar
+from collections.abc import Awaitable, Iterable
 
 from streams_node.objects import RetryingStore, WriteId
+from streams_node.objects.threads import Threads
 from streams_node.placement.made import Made
 from streams_node.protocol.numbers import StreamId
 from streams_node.testing.crashpoints import crash_point
-
-T = TypeVar("T")
-
-
-class Threads:
-    """Runs what blocks; the event loop waits without standing still."""
-
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
-        self._executor = executor
-
-    async def run(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(work, *args, **kwargs))
-
-    def close(self) -> None:
-        """Requests under way end by themselves, and nobody waits for them."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Placer:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import sql
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import FORMAT, Chain, Drop, Header, Object, Record, changes, check, compose, local, published
+from streams_node.objects.threads import Threads
 from streams_node.placement.made import Made, Rewrite, Seal
 from streams_node.testing.crashpoints import crash_point
-from streams_node.uploader.place import Threads
 from streams_node.wal.database import Database
 
 _PLACEMENT = sql.queries("placement")

@@ -9,8 +9,8 @@ from typing import Any
 import sql
 from streams_node.errors import WorkerFailed
 from streams_node.manifest import PART_BYTES, Chain, feed, keep, parts_of, put_snapshot
+from streams_node.objects.threads import Threads
 from streams_node.observe.logs import get_logger
-from streams_node.uploader.place import Threads
 from streams_node.uploader.publisher import Standing
 from streams_node.wal.database import Database
 from streams_node.worker.parent import Worker

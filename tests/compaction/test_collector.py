@@ -40,7 +40,7 @@ def play(folder: Path, scene: Play, *, trust: Trust | None = None, faults: Fault
         async with Node.open(folder / "node", faults) as node:
             collector = collector_of(node, trust or Trust())
             await scene(node, collector)
-            collector.close()
+            await collector.close()
 
     asyncio.run(main())
 

@@ -256,7 +256,9 @@ def test_whatever_fails_each_outcome_that_was_told_is_true(request: pytest.Fixtu
     plan = FaultPlan(seed, dict.fromkeys(Fault, 0.06) | reads, slow_s=0.0)
     inner = make_store(request, kind, folder)
     run = Run(inner, plan)
-    for _ in range(400):
+    for step in range(8000):
+        if step >= 400 and all(plan.hits[fault] >= 3 for fault in Fault):
+            break
         run.step()
     run.faulty.settle()
     plan.chances = {}
