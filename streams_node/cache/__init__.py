@@ -1,4 +1,4 @@
-"""Whole copies of sealed objects on the local disk, so that a second read of history asks the bucket nothing.
+"""Whole copies of immutable objects on the local disk, so that a second read of history asks the bucket nothing.
 
 Owns     the folder `cache/`: `<object>-<number>.parquet`, and `….part` while a copy is made. It may be deleted at
          any time.
@@ -6,7 +6,7 @@ Pulls    objects from the store, in ranges and several at once, when a reader wa
          file that was just uploaded (`adopt`); or, beside a folder store on the same disk, a hard link, which costs no
          room.
 Hands on `Cache.held(facts)`: a file that stays for as long as the block runs.
-Keeps    a copy has the size and the SHA-256 of its facts before anybody sees it: as it comes, and once more when it is
+Keeps    a copy has the size and the checksum of its facts before anybody sees it: as it comes, and once more when it is
          first used after a start, as nothing here is ever fsynced.
          One fetch an object, however many wait for it; whoever gives up waiting does not stop it.
          Files have names of their own, so a copy that was evicted or found damaged never takes a new one with it, and

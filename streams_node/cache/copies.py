@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, Self, TypeVar
 
 from streams_node.cache import fetch
-from streams_node.cache.fetch import Source
+from streams_node.cache.fetch import Facts, Source
 from streams_node.cache.listing import Listed, file_name, listed, part_name
 from streams_node.cache.shelf import Copy, Shelf
 from streams_node.errors import ObjectDamaged, Overloaded, StoreError
 from streams_node.observe.logs import get_logger
-from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
 
 log = get_logger(__name__)
@@ -94,7 +93,7 @@ class Cache:
             self.counts.hits += 1
 
     @asynccontextmanager
-    async def held(self, facts: ObjectFacts) -> AsyncIterator[Path]:
+    async def held(self, facts: Facts) -> AsyncIterator[Path]:
         """The object as a file, fetched if need be; it stays while the block runs."""
         copy = self._shelf.use(facts.made)
         if copy is not None and copy.verified:
@@ -107,11 +106,11 @@ class Cache:
         finally:
             self._unpin(copy)
 
-    async def ending(self, facts: ObjectFacts, size: int) -> _Ending:
+    async def ending(self, facts: Facts, size: int) -> _Ending:
         """The last bytes of an object, straight from the store: for footers of objects that nobody reads yet."""
         return await self._run(fetch.ending, self._source, facts, min(size, facts.bytes))
 
-    def ahead(self, facts: ObjectFacts) -> None:
+    def ahead(self, facts: Facts) -> None:
         """Fetch an object that is likely to be wanted; not while others wait, and never a large part of the room."""
         if (
             not self.has(facts.made)
@@ -149,7 +148,7 @@ class Cache:
 
     # --- one fetch an object ---
 
-    async def _arrived(self, facts: ObjectFacts) -> Copy:
+    async def _arrived(self, facts: Facts) -> Copy:
         """The copy that the one fetch of an object makes, pinned. Giving up leaves the fetch running."""
         coming = self._coming.get(facts.made)
         if coming is None:
@@ -165,13 +164,13 @@ class Cache:
                 self._unpin(coming.copy)
             raise
 
-    def _begin(self, facts: ObjectFacts) -> "_Coming":
+    def _begin(self, facts: Facts) -> "_Coming":
         coming = self._coming[facts.made] = _Coming()
         coming.task = asyncio.get_running_loop().create_task(self._arrive(facts, coming), name=f"fetch-{facts.made}")
         coming.task.add_done_callback(_seen)
         return coming
 
-    async def _arrive(self, facts: ObjectFacts, coming: "_Coming") -> Copy:
+    async def _arrive(self, facts: Facts, coming: "_Coming") -> Copy:
         """Bring the copy, and pin it for each reader that waits: nothing may take it before they run."""
         try:
             async with self._turns:
@@ -189,7 +188,7 @@ class Cache:
         finally:
             del self._coming[facts.made]
 
-    async def _brought(self, facts: ObjectFacts) -> Copy:
+    async def _brought(self, facts: Facts) -> Copy:
         """The copy that is there, if its bytes are right; otherwise a new one. Pinned once."""
         copy = self._shelf.peek(facts.made)
         if copy is None or not await self._proven(copy, facts):
@@ -197,7 +196,7 @@ class Cache:
         copy.pins += 1
         return copy
 
-    async def _proven(self, copy: Copy, facts: ObjectFacts) -> bool:
+    async def _proven(self, copy: Copy, facts: Facts) -> bool:
         """Whether a copy is right; one of an earlier process is read through once."""
         if copy.verified:
             return True
@@ -214,7 +213,7 @@ class Cache:
             self._remove([copy])
         return copy.verified and copy.kept
 
-    async def _fill(self, facts: ObjectFacts) -> Copy:
+    async def _fill(self, facts: Facts) -> Copy:
         self._remove(self._shelf.promise(facts.bytes), evicted=True)
         try:
             copy = await self._kept(facts)
@@ -225,7 +224,7 @@ class Cache:
         self.counts.fills += 1
         return copy
 
-    async def _kept(self, facts: ObjectFacts) -> Copy:
+    async def _kept(self, facts: Facts) -> Copy:
         """A copy in the folder; if the disk is full, once more without half of the others."""
         try:
             return await self._made(facts, self._folder)
@@ -237,7 +236,7 @@ class Cache:
             await self._run(_remove_all, [copy.path for copy in gone])
             return await self._made(facts, self._folder)
 
-    async def _elsewhere(self, facts: ObjectFacts, problem: OSError) -> Copy:
+    async def _elsewhere(self, facts: Facts, problem: OSError) -> Copy:
         """A copy for this one read, where the system keeps such files."""
         log.warning("copies cannot be kept", folder=str(self._folder), error=str(problem))
         self.counts.homeless += 1
@@ -249,7 +248,7 @@ class Cache:
         copy.kept = False
         return copy
 
-    async def _made(self, facts: ObjectFacts, folder: Path) -> Copy:
+    async def _made(self, facts: Facts, folder: Path) -> Copy:
         number = self._next()
         part, path = folder / part_name(facts.made, number), folder / file_name(facts.made, number)
         try:
@@ -261,13 +260,13 @@ class Cache:
             raise
         return Copy(facts.made, path, facts.bytes, verified=True)
 
-    async def _linked(self, facts: ObjectFacts, part: Path) -> bool:
+    async def _linked(self, facts: Facts, part: Path) -> bool:
         if self._local is None or not await self._run(fetch.link, self._local, facts, part):
             return False
         await self._run(fetch.check, part, facts)
         return True
 
-    async def _fetched(self, facts: ObjectFacts, part: Path) -> None:
+    async def _fetched(self, facts: Facts, part: Path) -> None:
         """In ranges, a few at once; what is damaged is fetched once more, as that mostly happens on the way."""
         await self._run(fetch.create, part)
         await self._fetch_ranges(facts, part)
@@ -276,7 +275,7 @@ class Cache:
             await self._fetch_ranges(facts, part)
             await self._run(fetch.check, part, facts)
 
-    async def _fetch_ranges(self, facts: ObjectFacts, part: Path) -> None:
+    async def _fetch_ranges(self, facts: Facts, part: Path) -> None:
         some = asyncio.Semaphore(_RANGES_AT_ONCE)
 
         async def one(start: int, end: int) -> None:

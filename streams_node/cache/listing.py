@@ -8,8 +8,9 @@ from typing import NamedTuple
 from streams_node.cache.fetch import remove
 from streams_node.cache.shelf import Copy
 
-_COPY = re.compile(r"(?P<made>[0-9a-f]{32})-(?P<number>[0-9]+)\.parquet")
-_PART = re.compile(r"[0-9a-f]{32}-[0-9]+\.part")
+_MADE = r"[0-9a-f]{32}(?:\.filter)?"  # an exact run and the filter beside it are two objects
+_COPY = re.compile(rf"(?P<made>{_MADE})-(?P<number>[0-9]+)\.parquet")
+_PART = re.compile(rf"{_MADE}-[0-9]+\.part")
 
 
 class Listed(NamedTuple):

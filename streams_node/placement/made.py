@@ -1,5 +1,6 @@
 """What is known of a sealed object, and what the stages hand to one another."""
 
+import hashlib
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,10 @@ class ObjectFacts(msgspec.Struct, frozen=True, kw_only=True):
         if self.stream is None:
             return pack_key(ObjectId(self.made))
         return segment_key(StreamId(self.stream), Seq(self.first_seq), ObjectId(self.made))
+
+    def digest(self) -> "tuple[hashlib._Hash, str]":
+        """A hash that has seen nothing yet, and what the object's bytes make of it."""
+        return hashlib.sha256(), self.sha256
 
 
 class Made(NamedTuple):
