@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from indexers.common import IndexDamaged, IndexTooNew
+from indexers.runs import IndexDamaged, IndexTooNew
 
 _MAGIC, _VERSION, _PROBES = b"SNXF", 1, 5
 _HEAD = struct.Struct("<4sBBHQI")

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.common import RunReader, Source, Written
 from indexers.exact.filter import Filter
 from indexers.exact.write import FAMILY, STORED_BYTES_MAX, hash_of, utf8
+from indexers.runs import RunReader, Source, Written
 
 
 class Exact(RunReader):

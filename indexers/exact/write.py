@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
-from indexers.common import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
 from indexers.exact.filter import FilterBuilder
+from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
 
 STORED_BYTES_MAX = 512  # of a value; behind it the hash of the whole decides, so that a 10 MB value costs no 10 MB here
 FAMILY = Family(

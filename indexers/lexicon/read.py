@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from indexers.common import RunReader, Source, Written
 from indexers.lexicon.write import FAMILY
+from indexers.runs import RunReader, Source, Written
 
 _CHUNK_ROWS = 512  # keys that become Python's at a time: about a page
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.common import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
 
 FAMILY = Family(
     name="lexicon",

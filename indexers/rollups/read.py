@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import pyarrow.compute as pc
 
-from indexers.common import RunReader, Source, Written
 from indexers.rollups.write import FAMILY
+from indexers.runs import RunReader, Source, Written
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.common import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
 
 # Far above every useful window, and low enough that no start of a window leaves 64 bits: dates of records are within
 # 8.64e15 ms of 1970. What is configured beyond is answered from the entries.

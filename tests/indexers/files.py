@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indexers.common import Target, Written
+from indexers.runs import Target, Written
 
 GOLDEN = Path(__file__).parent / "golden"
 # Mixed case, punctuation, both sides of the surrogates (where UTF-16 orders otherwise), NUL, shared beginnings.

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from indexers import exact, lexicon
-from indexers.common import IndexDamaged, IndexTooNew, RunReader, RunWriter, Written
-from indexers.common.runs import METADATA_KEY
 from indexers.exact import Exact
 from indexers.lexicon import Lexicon
 from indexers.rollups import Rollups
+from indexers.runs import IndexDamaged, IndexTooNew, RunReader, RunWriter, Written
+from indexers.runs.files import METADATA_KEY
 from tests.indexers.files import GOLDEN, in_memory, object_name
 
 FAMILIES = pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexers import exact
-from indexers.common import IndexDamaged, IndexTooNew
 from indexers.exact import STORED_BYTES_MAX, Built, Exact, Filter, may_hold, utf8
 from indexers.exact.filter import FilterBuilder
+from indexers.runs import IndexDamaged, IndexTooNew
 from tests.indexers.files import GOLDEN, TRICKY, in_memory, object_name, peak_of_memory
 
 Rows = list[tuple[int, str, str | None]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indexers.common.runs import RunReader, key_at
+from indexers.runs.files import RunReader, key_at
 
 Combine = Callable[[Any], Any]
 

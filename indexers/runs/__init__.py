@@ -8,8 +8,7 @@ Keeps    rows leave a writer in the order of the family's key, each key once; a 
 Dies     while writing: `RunWriter` leaves no file when it is left early, a killed process one that nothing names.
 """
 
-from indexers.common.merge import combined, merge_blocks
-from indexers.common.runs import (
+from indexers.runs.files import (
     Family,
     IndexDamaged,
     IndexTooNew,
@@ -19,6 +18,7 @@ from indexers.common.runs import (
     Target,
     Written,
 )
+from indexers.runs.merge import combined, merge_blocks
 
 __all__ = [
     "Family",
