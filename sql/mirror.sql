@@ -390,3 +390,14 @@ SELECT own.id, own.name, CASE WHEN bounds.end_seq < own.next_seq THEN 'gap' ELSE
   FROM own JOIN bounds ON bounds.stream = own.id
  WHERE bounds.end_seq <> own.next_seq AND max(bounds.end_seq, own.next_seq) > own.start
  ORDER BY 1, 4;
+
+-- name: readable_streams
+-- Living streams by bucket and name, as whoever reads the bucket without a node needs them.
+SELECT s.id, b.name, s.name, s.content_type, s.first_epoch, s.epochs, s.source, s.fork_seq, s.earliest_seq,
+       CASE WHEN s.ttl_s IS NULL THEN s.expires_us END, coalesce(e.next_seq, 0)
+  FROM streams AS s JOIN buckets AS b ON b.id = s.bucket LEFT JOIN ends AS e ON e.stream = s.id
+ WHERE b.alive = 1 AND s.soft_deleted = 0 AND b.name || '/' || s.name GLOB ? ORDER BY s.id;
+
+-- name: fork_point
+-- Where a stream was forked from, also of one that only its forks keep.
+SELECT source, fork_seq FROM streams WHERE id = ?;
