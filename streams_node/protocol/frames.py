@@ -168,6 +168,12 @@ def pack_keys(keys: Sequence[str | None]) -> bytes | None:
     return b"".join(parts)
 
 
+def key_in_many(key: str) -> bytes:
+    """What a blob of a key per entry holds where one of them has this key; it may be elsewhere in it, too."""
+    raw = key.encode("utf-8")
+    return len(raw).to_bytes(4, "little") + raw
+
+
 def keyed(pieces: Sequence[Piece], keys: Sequence[str | None]) -> list[Piece]:
     """The pieces with the key of each entry; a piece of an entry has the key of the whole."""
     made: list[Piece] = []

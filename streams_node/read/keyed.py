@@ -125,15 +125,15 @@ def group_chunk(file: "SealedFile", number: int, row: int, start: int, end: int,
     return Chunk(start, end, seqs, data, bounds[:-1], bounds[1:], passed)
 
 
-def log_chunk(rows: Iterable[Row], start: int, key: str | None) -> Chunk:
-    """The entries from `start` on that rows of the log hold whole."""
+def log_chunk(rows: Iterable[Row], start: int, key: str | None = None, end: int = 0, passed: int = 0) -> Chunk:
+    """The entries from `start` on that rows of the log hold whole. `end` and `passed` tell of those left out."""
     wanted = None if key is None else KEY_FOR_ALL + key.encode()
     parts: list[bytes] = []
     seqs: list[int] = []
     begins: list[int] = []
     ends: list[int] = []
     pieces: list[bytes] = []  # of an entry that spans rows and has not ended yet
-    at, end, passed = 0, start, 0
+    at, end = 0, max(start, end)
     for row in rows:
         if row.entries == 0:
             pieces.append(row.payload)
@@ -141,7 +141,7 @@ def log_chunk(rows: Iterable[Row], start: int, key: str | None) -> Chunk:
         payload = b"".join((*pieces, row.payload)) if pieces else row.payload
         pieces.clear()
         lens = [len(payload)] if row.lens is None else unpack_lens(row.lens)
-        end = row.seq + row.entries
+        end = max(end, row.seq + row.entries)
         chosen = _chosen(row, max(0, start - row.seq), key, wanted)
         if not chosen:
             passed += len(row.keys or b"")

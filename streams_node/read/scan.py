@@ -19,7 +19,7 @@ from streams_node.read.keyed import Chunk, NotShown, group_chunk, log_chunk
 from streams_node.read.pages import LOOKS_MAX, Page, deleted, explain
 from streams_node.read.sealed import Part, first_group
 from streams_node.wal.database import Database
-from streams_node.wal.tails import LogEnd, LogMoved, NotInLog, read_rows
+from streams_node.wal.tails import LogEnd, LogMoved, NotInLog, read_keyed, read_rows
 
 if TYPE_CHECKING:
     from streams_node.segments.reader import SealedFile
@@ -187,9 +187,14 @@ class _Scan:
 
 def _sift_log(db: sqlite3.Connection, stream: int, tail: LogEnd, at: int, sieve: Sieve, room: Room) -> Sifted:
     """In a reader's thread."""
-    rows = read_rows(db, stream, tail, at, min(_STEP_BYTES, room.scan))
+    bytes_max = min(_STEP_BYTES, room.scan)
+    if sieve.key is None:
+        chunk = log_chunk(read_rows(db, stream, tail, at, bytes_max), at)
+    else:
+        rows, end, passed = read_keyed(db, stream, tail, at, bytes_max, sieve.key)
+        chunk = log_chunk(rows, at, sieve.key, end, passed)
     room = replace(room)  # it may be done again, elsewhere
-    end, entries = _sift(log_chunk(rows, at, sieve.key), sieve, room)
+    end, entries = _sift(chunk, sieve, room)
     return Sifted(end, _part(entries, room), room)
 
 

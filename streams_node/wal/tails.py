@@ -8,12 +8,15 @@ import sqlite3
 from typing import Any, NamedTuple
 
 import sql
-from streams_node.protocol.frames import unpack_lens
+from streams_node.protocol.frames import KEY_FOR_ALL, key_in_many, unpack_lens
 from streams_node.wal.heads import CONTINUES
 
 _LOG = sql.queries("log")
 ROWS_MAX = 4096  # in a page: tiny entries would make a thread of the few readers busy for seconds
 _DENSE = 4  # scan a stretch of the log when at least one row in this many is the stream's
+_SPAN_BYTES = 64 << 20  # of a stretch of which the keys are looked at: they are less than the entries that have them
+_SPLIT_BYTES = 4 << 10  # a row above it lies on pages of its own mostly: what is not fetched is not read
+_HEAD_BYTES = 64  # what looking at a row costs beside its keys
 
 
 class LogEnd(NamedTuple):
@@ -42,6 +45,17 @@ class Row(NamedTuple):
     lens: bytes | None
     keys: bytes | None
     payload: bytes
+
+
+class Stretch(NamedTuple):
+    """Rows of a stretch of the log, in their order; others of it are left out, for their keys.
+
+    Entries before `end` were looked at, and `passed` bytes read to leave out what was.
+    """
+
+    rows: list[Row]
+    end: int
+    passed: int
 
 
 class TimeFound(NamedTuple):
@@ -88,11 +102,25 @@ def read_rows(db: sqlite3.Connection, stream: int, end: LogEnd, start: int, byte
         raise NotInLog(None)
     db.execute("BEGIN")
     try:
+        return _whole(db, stream, end, start, bytes_max, _first(db, end, start))
+    finally:
+        db.execute("COMMIT")
+
+
+def read_keyed(db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, key: str) -> Stretch:
+    """As `read_rows`, where rows are large only those that may hold entries with a key: the keys come first then."""
+    if end.row == 0:
+        raise NotInLog(None)
+    db.execute("BEGIN")
+    try:
         first = _first(db, end, start)
-        rows = _rows(db, stream, first, _last(db, end, first, bytes_max))
-        if rows[-1].seq + rows[-1].entries <= start:  # it alone is larger than that
-            rows = _rows(db, stream, first, _last_row_of(db, end, start))
-        return rows
+        last = _last(db, end, first, _SPAN_BYTES)
+        if last[2] - first[2] < (last[3] - first[3]) * _SPLIT_BYTES:
+            return Stretch(_whole(db, stream, end, start, bytes_max, first), start, 0)
+        heads = _heads(db, stream, first, last, key)
+        if heads[-1].seq + heads[-1].entries <= start:
+            heads = _heads(db, stream, first, _last_row_of(db, end, start), key)
+        return _fetch(db, heads, start, bytes_max)
     finally:
         db.execute("COMMIT")
 
@@ -107,6 +135,15 @@ def find_time(db: sqlite3.Connection, end: LogEnd, ts: int) -> TimeFound:
         return TimeFound(seq + entries, sure=True)
     whole = seq + 1 if flags & CONTINUES else seq  # the oldest row: what is before it has left the log, if anything is
     return TimeFound(whole, sure=whole == 0)
+
+
+def _whole(
+    db: sqlite3.Connection, stream: int, end: LogEnd, start: int, bytes_max: int, first: tuple[Any, ...]
+) -> list[Row]:
+    rows = _rows(db, stream, first, _last(db, end, first, bytes_max))
+    if rows[-1].seq + rows[-1].entries <= start:  # it alone is larger than that
+        rows = _rows(db, stream, first, _last_row_of(db, end, start))
+    return rows
 
 
 def _read(
@@ -169,6 +206,49 @@ def _rows(db: sqlite3.Connection, stream: int, first: tuple[Any, ...], last: tup
     if len(rows) != wanted:
         raise LogMoved
     return [Row._make(row) for row in rows]
+
+
+class _KeyHead(NamedTuple):
+    """A row but for its payload; `fits`: it may hold entries with the key that was asked for."""
+
+    row_id: int
+    seq: int
+    entries: int
+    keys_bytes: int
+    fits: int | None
+
+
+def _heads(
+    db: sqlite3.Connection, stream: int, first: tuple[Any, ...], last: tuple[Any, ...], key: str
+) -> list[_KeyHead]:
+    wanted = last[3] - first[3] + 1
+    values = {"first": first[0], "last": last[0], "whole": KEY_FOR_ALL + key.encode(), "part": key_in_many(key)}
+    if last[0] - first[0] < wanted * _DENSE:
+        heads = db.execute(_LOG.scan_keys, values | {"stream": stream}).fetchall()
+    else:
+        heads = db.execute(_LOG.walk_keys, values).fetchall()
+        heads.reverse()
+    if len(heads) != wanted:
+        raise LogMoved
+    return [_KeyHead._make(head) for head in heads]
+
+
+def _fetch(db: sqlite3.Connection, heads: list[_KeyHead], start: int, bytes_max: int) -> Stretch:
+    """The rows that fit, up to a bound; an entry that spans rows has its key in each of them."""
+    rows: list[Row] = []
+    end, passed, left = start, 0, bytes_max
+    for head in heads:
+        if head.fits:
+            row = Row._make(db.execute(_LOG.read_row, {"row": head.row_id}).fetchone())
+            rows.append(row)
+            left -= len(row.payload)
+        else:
+            passed += head.keys_bytes + _HEAD_BYTES
+        if head.entries:
+            end = head.seq + head.entries
+            if end > start and left - passed <= 0:
+                break
+    return Stretch(rows, end, passed)
 
 
 def _take(rows: list[Row], start: int, bytes_max: int, *, is_json: bool, raw: bool) -> Slice | None:
