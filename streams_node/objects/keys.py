@@ -8,6 +8,7 @@
     │   └── snapshots/<generation>/<part>            everything up to that generation, so that a start reads little
     ├── packs/<object>.parquet                       many small streams
     ├── segments/<stream>/<first seq>-<object>.parquet   one stream
+    ├── index/<family>/<object>.<ending>             what is indexed of many streams; a filter lies beside an exact run
     └── probe/<run>/<name>                           what `store check` and a start leave when they are killed
 
 Keeps  an object is never written twice under one key, except `owner` and `latest`: every data key ends with an object
@@ -20,7 +21,7 @@ Keeps  an object is never written twice under one key, except `owner` and `lates
 """
 
 import re
-from typing import Literal, NamedTuple, NewType
+from typing import Literal, NamedTuple, NewType, get_args
 
 from streams_node.errors import StoreRefused, invariant
 from streams_node.protocol.numbers import Seq, StreamId
@@ -31,7 +32,8 @@ RootPrefix = NewType("RootPrefix", str)  # of the whole layout inside a bucket: 
 ObjectId = NewType("ObjectId", str)
 Generation = NewType("Generation", int)
 
-Artifact = Literal["owner", "latest", "generation", "snapshot", "pack", "segment", "probe", "other"]
+IndexFamily = Literal["lexicon", "exact", "companion", "rollups", "metrics"]
+Artifact = Literal["owner", "latest", "generation", "snapshot", "pack", "segment", IndexFamily, "probe", "other"]
 
 KEY_CHARS_MAX = 512  # S3 allows 1024 bytes; the rest is for the prefix
 PART_CHARS_MAX = 200  # file systems allow 255 bytes a name; the folder store appends an ending
@@ -51,6 +53,8 @@ GENERATIONS = KeyPrefix("catalogue/generations/")
 SNAPSHOTS = KeyPrefix("catalogue/snapshots/")
 PACKS = KeyPrefix("packs/")
 SEGMENTS = KeyPrefix("segments/")
+INDEXES = KeyPrefix("index/")
+INDEX_FAMILIES: tuple[IndexFamily, ...] = get_args(IndexFamily)
 PROBES = KeyPrefix("probe/")
 
 _ARTIFACTS: tuple[tuple[str, Artifact], ...] = (
@@ -60,6 +64,7 @@ _ARTIFACTS: tuple[tuple[str, Artifact], ...] = (
     (SNAPSHOTS, "snapshot"),
     (PACKS, "pack"),
     (SEGMENTS, "segment"),
+    *((INDEXES + family + "/", family) for family in INDEX_FAMILIES),
     (PROBES, "probe"),
 )
 
@@ -100,6 +105,15 @@ def segments_of(stream: StreamId) -> KeyPrefix:
     return KeyPrefix(f"{SEGMENTS}{_number(stream)}/")
 
 
+def index_key(family: IndexFamily, made: ObjectId) -> Key:
+    return Key(f"{INDEXES}{family}/{made}.{'companion' if family == 'companion' else 'parquet'}")
+
+
+def index_filter_key(made: ObjectId) -> Key:
+    """Of the filter beside a run of exact values."""
+    return Key(f"{INDEXES}exact/{made}.filter")
+
+
 def probe_key(run: ObjectId, name: str) -> Key:
     return Key(probe_run(run) + name)
 
@@ -137,6 +151,13 @@ _SHAPES: tuple[tuple[Artifact, re.Pattern[str]], ...] = (
     ("snapshot", re.compile(rf"{SNAPSHOTS}(?P<generation>{_NUMBER})/(?P<part>[0-9]{{{_PART_DIGITS}}})")),
     ("pack", re.compile(rf"{PACKS}{_MADE}\.parquet")),
     ("segment", re.compile(rf"{SEGMENTS}(?P<stream>{_NUMBER})/(?P<first_seq>{_NUMBER})-{_MADE}\.parquet")),
+    *(
+        (family, re.compile(rf"{INDEXES}{family}/{_MADE}\.parquet"))
+        for family in INDEX_FAMILIES
+        if family != "companion"
+    ),
+    ("companion", re.compile(rf"{INDEXES}companion/{_MADE}\.companion")),
+    ("exact", re.compile(rf"{INDEXES}exact/{_MADE}\.filter")),
     ("probe", re.compile(rf"{PROBES}{_MADE}/(?P<name>[a-z][a-z0-9-]*)")),
 )
 _NUMBERS = ("generation", "part", "stream", "first_seq")
