@@ -19,11 +19,15 @@ class Exact(RunReader):
 
     def objects_of(self, stream: int, field: str, value: str) -> list[str]:
         """The objects that may hold the canonical text `value`; all others of the run do not."""
+        return self.names_of(self.ordinals_of(stream, field, value))
+
+    def ordinals_of(self, stream: int, field: str, value: str) -> list[int]:
+        """The same by their index in `objects`: what covers name them by."""
         data = utf8(value)
         hashed = hash_of(stream, field, data)
         if self._filter is not None and not self._filter.may_hold_hash(hashed):
             return []
-        found = list[str]()
+        found = list[int]()
         stored = pa.scalar(data[:STORED_BYTES_MAX], pa.binary())
         for number in self.groups_within([(stream, stream), (field, field), (hashed, hashed)]):
             table = self.group(number, ("stream", "field", "hash", "value", "object"))
@@ -31,7 +35,7 @@ class Exact(RunReader):
             if table.num_rows:
                 same = pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("field"), field))
                 table = table.filter(pc.and_(same, pc.equal(table.column("value"), stored)))
-                found += self.names_of(table.column("object").to_pylist())
+                found += self.checked(table.column("object").to_pylist())
         return found
 
 

@@ -38,11 +38,15 @@ class Lexicon(RunReader):
 
     def objects_of(self, stream: int, key: str) -> list[str]:
         """The objects that hold entries with this key; all others of the run hold none."""
+        return self.names_of(self.ordinals_of(stream, key))
+
+    def ordinals_of(self, stream: int, key: str) -> list[int]:
+        """The same by their index in `objects`: what covers name them by."""
         for number in self.groups_within([(stream, stream), (key, key)]):
             table = self.group(number)
             found = table.filter(pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("key"), key)))
             if found.num_rows:
-                return self.names_of(found.column("objects")[0].as_py())
+                return self.checked(found.column("objects")[0].as_py())
         return []
 
 

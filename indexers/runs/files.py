@@ -85,8 +85,6 @@ class RunWriter:
     """One run in the making: sorted tables in, `finish` at the end. Left without that, it leaves no file behind."""
 
     def __init__(self, family: Family, target: Target, objects: Sequence[str]) -> None:
-        if len(set(objects)) != len(objects):
-            raise ValueError("an object is covered by a run only once")
         self._family = family
         self._objects = tuple(objects)
         self._path = target if isinstance(target, Path) else None
@@ -245,11 +243,15 @@ class RunReader:
 
     def names_of(self, ordinals: Iterable[int]) -> list[str]:
         """The objects that rows mean by these numbers."""
+        return [self.objects[ordinal] for ordinal in self.checked(ordinals)]
+
+    def checked(self, ordinals: Iterable[int]) -> list[int]:
+        """Ordinals out of rows: they are of objects of the run."""
         count = len(self.objects)
         found = list(ordinals)
         if found and not 0 <= min(found) <= max(found) < count:
             raise IndexDamaged(self.name, f"its rows name objects that its {count} are not")
-        return [self.objects[ordinal] for ordinal in found]
+        return found
 
     def _bounds(self) -> list[list[tuple[Any, Any]]]:
         """The least and the greatest value of each key column in each row group. Kept: asking costs 10 µs a column."""

@@ -24,11 +24,11 @@ def merge_blocks(tables: Sequence[Iterator[Any]], key: Sequence[str], combine: C
 
 
 def combined(readers: Iterable[RunReader]) -> tuple[str, ...]:
-    """The objects that a merged run covers; the ordinals of a run move by the number of objects before it."""
-    objects = tuple(name for reader in readers for name in reader.objects)
-    if len(set(objects)) != len(objects):
-        raise ValueError("runs that cover the same object are not merged: it would count twice")
-    return objects
+    """The objects of a merged run; the ordinals of a run move by the number of objects before it.
+
+    Two runs may be of one object, each with entries of its own: then it is in the list twice.
+    """
+    return tuple(name for reader in readers for name in reader.objects)
 
 
 class _Held:

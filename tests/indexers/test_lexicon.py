@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,9 +129,12 @@ def test_many_row_groups_are_read_page_by_page_in_order_and_merged_in_bounded_me
         assert reader.objects_of(1, names[3][77]) == [object_name(3)]
 
 
-def test_runs_of_the_same_object_are_not_merged() -> None:
-    with pytest.raises(ValueError, match="same object"):
-        merged([built([[(1, "a")]]), built([[(1, "b")]])])
+def test_two_runs_of_one_object_keep_their_places() -> None:
+    """Each is of other entries: which ones, the covers with its ordinal say."""
+    both = Lexicon(merged([built([[(1, "a")]]), built([[(1, "b"), (1, "a")]])]))
+    assert both.objects == (object_name(0), object_name(0))
+    assert both.ordinals_of(1, "a") == [0, 1]
+    assert both.ordinals_of(1, "b") == [1]
 
 
 def test_one_input_makes_the_same_bytes_again() -> None:
