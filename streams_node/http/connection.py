@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from streams_node.errors import HeadTooLarge, InvalidRequest, RequestTimedOut, StreamsError, Unavailable
 from streams_node.http.asgi import CYCLE
 from streams_node.http.connections import Connections
-from streams_node.http.cycle import Cycle, Driver
+from streams_node.http.cycle import Cycle
 from streams_node.http.headers import SECURITY
 from streams_node.http.problems import problem
 
@@ -203,8 +203,7 @@ class Protocol(HttpToolsProtocol):
             cycle, self._undriven = self._undriven, None
             edge: Any = self.app
             if not edge.append_now(cycle):
-                cycle.scope[CYCLE] = cycle
-                Driver(cycle.run_asgi(self.app), self.loop).step()
+                edge.run(cycle)
 
     def _start(self, cycle: Cycle) -> None:
         cycle.scope[CYCLE] = cycle

@@ -1,44 +1,67 @@
 """The short way of an append, without a coroutine: decided in the read that brought it, answered by its batch.
 
-Most appends are small, came whole, and go to a stream that is in memory: they wait for nothing but the disk, and a
-coroutine for one costs more than its decision. Whatever is not like that, and whatever is refused, takes the long way
-(`write.post`), which decides anew: a decision changes nothing before all of its checks have passed.
+Most appends are small and came whole: they wait for nothing but the disk, and for the state of their stream, if that is
+not in memory. A coroutine for one costs more than its decision. Whatever is not like that or is refused takes
+the long way (`write.post`), which decides anew: a decision changes nothing before all of its checks have passed.
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
 
+from streams_node.errors import StreamsError
 from streams_node.http.context import Context
 from streams_node.http.cycle import Cycle
 from streams_node.http.headers import RawHeaders, collected, write_headers
 from streams_node.http.paths import Target
 from streams_node.http.write import appended_answer, count_appended
 from streams_node.ingest.append import LARGE_BYTES, AppendRequest, decide
+from streams_node.ingest.state import StreamState
 
 Fail = Callable[[Cycle, BaseException], None]
 
 
 class Direct:
-    """Takes appends the short way. `fail` answers one whose batch failed."""
+    """Takes appends the short way. `fail` answers one that failed on it, `long` takes one that has to leave it."""
 
-    def __init__(self, context: Context, fail: Fail) -> None:
+    def __init__(self, context: Context, fail: Fail, long: Callable[[Cycle], None]) -> None:
         self._context = context
         self._fail = fail
+        self._long = long
         self._bytes_max = min(LARGE_BYTES - 1, context.settings.append_body_bytes_max)
 
     def take(self, target: Target, cycle: Cycle) -> bool:
-        """Decide a whole append; False, and nothing has changed, if it needs more than its batch."""
+        """Decide a whole append, now or once its stream is loaded; False, and nothing has changed, if it needs more."""
+        if len(cycle.body) > self._bytes_max:
+            return False
+        states = self._context.ledger.states
+        state = states.peek(target.name)
+        if state is None:
+            states.load_soon(target.name, partial(self._loaded, target, cycle))
+            return True
+        return self._decided(state, cycle)
+
+    def _loaded(self, target: Target, cycle: Cycle) -> None:
+        """The stream was asked for; the long way finds out why it is not there."""
+        state = self._context.ledger.states.peek(target.name)
+        try:
+            taken = state is not None and self._decided(state, cycle)
+        except StreamsError:
+            taken = False
+        except Exception as failure:  # noqa: BLE001 - no request may stop the ones that waited for the same load
+            self._fail(cycle, failure)
+            return
+        if not taken:
+            self._long(cycle)
+
+    def _decided(self, state: StreamState, cycle: Cycle) -> bool:
         context = self._context
         ledger = context.ledger
-        state = ledger.states.peek(target.name)
-        if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None or ledger.broken:
+        if state.gone or state.ttl_s is not None or state.expires_us is not None or ledger.broken:
             return False
         if state.meaning is not None:
             return False
         body = cycle.body
-        if len(body) > self._bytes_max:
-            return False
         found = collected(cycle.scope["headers"])
         before = state.next_seq
         appended = decide(ledger, state, AppendRequest(bytes(body), *write_headers(found, context.settings)))

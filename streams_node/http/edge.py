@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, StreamsError, Unauthorized
 from streams_node.http import read, write
@@ -47,7 +48,7 @@ class Edge:
         self._classes = classes
         self._public = RouteClass.PUBLIC in classes
         self._targets: dict[bytes, Target] = {}
-        self._direct = Direct(context, self._fail_now)
+        self._direct = Direct(context, self._fail_now, self.run)
         settings = context.settings
         key = settings.api_key
         self._key = None if settings.no_auth or key is None else key.get_secret_value().encode()
@@ -96,6 +97,12 @@ class Edge:
         except Exception as failure:  # noqa: BLE001 - the edge is where failures are handled
             self._fail_now(cycle, failure)
             return True
+
+    def run(self, cycle: Cycle) -> None:
+        """Take a request the long way, at once up to where it waits."""
+        cycle.scope[CYCLE] = cycle
+        edge: Any = self
+        Driver(cycle.run_asgi(edge), asyncio.get_running_loop()).step()
 
     def _fail_now(self, cycle: Cycle, failure: BaseException) -> None:
         """Answer what took the short way and failed there."""

@@ -56,6 +56,37 @@ class Loaded(NamedTuple):
     meaning: Meaning | None
 
 
+class Load:
+    """A load of one name, and who waits for it: requests that have a coroutine by a future, the others by a call."""
+
+    __slots__ = ("_future", "calls", "forgotten", "name")
+
+    def __init__(self, name: Name, forgotten: int) -> None:
+        self.name = name
+        self.forgotten = forgotten  # the cache's count when it was asked for: what it brings may be outdated since
+        self.calls: list[Callable[[], None]] = []
+        self._future: asyncio.Future[Loaded] | None = None
+
+    def future(self, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[Loaded]":
+        if self._future is None:
+            self._future = Shared(loop=loop)
+        return self._future
+
+    def end(self, loaded: "Loaded") -> None:
+        if self._future is not None:
+            self._future.set_result(loaded)
+        for call in self.calls:
+            call()
+
+    def fail(self, problem: Exception) -> None:
+        """Those that wait for a call come back, and are told when they ask again."""
+        if self._future is not None:
+            self._future.set_exception(problem)
+            self._future.exception()
+        for call in self.calls:
+            call()
+
+
 class StateCache:
     """The states in memory. A pinned state never leaves; the others leave oldest first."""
 
@@ -69,8 +100,8 @@ class StateCache:
         self._bytes_max = bytes_max
         self._load = load
         self._understand = understand
-        self._waiting: dict[Name, asyncio.Future[Loaded]] = {}  # loads that may still be joined
-        self._wanted: list[tuple[Name, asyncio.Future[Loaded]]] = []  # loads that have not begun
+        self._waiting: dict[Name, Load] = {}  # loads that may still be joined
+        self._wanted: list[Load] = []  # loads that have not begun
         self._forgotten = 0  # how often something left that a load under way may have read in an older form
         self._loading: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -144,15 +175,24 @@ class StateCache:
         self.put(state)
         return state
 
+    def load_soon(self, name: Name, then: Callable[[], None]) -> None:
+        """Load a name that is not in memory, and call `then`. The state is in memory then, unless there is none, or it
+        could not be loaded, or is not what it was: who needs to know asks again with `get`.
+        """
+        self._load_of(name).calls.append(then)
+
     async def _found(self, name: Name) -> "Loaded":
-        waiting = self._waiting.get(name)
-        if waiting is None:
+        return await self._load_of(name).future(self._loop)
+
+    def _load_of(self, name: Name) -> Load:
+        load = self._waiting.get(name)
+        if load is None:
             self.misses += 1
-            waiting = self._waiting[name] = Shared(loop=self._loop)
-            self._wanted.append((name, waiting))
+            load = self._waiting[name] = Load(name, self._forgotten)
+            self._wanted.append(load)
             if self._loading is None:
                 self._loading = self._loop.create_task(self._load_wanted(), name="load-states")
-        return await waiting
+        return load
 
     async def _load_wanted(self) -> None:
         """One load after the other: they have one thread, and what comes meanwhile shares the next one's snapshot."""
@@ -163,20 +203,22 @@ class StateCache:
         finally:
             self._loading = None
 
-    async def _load_all(self, wanted: "list[tuple[Name, asyncio.Future[Loaded]]]") -> None:
+    async def _load_all(self, wanted: list[Load]) -> None:
         try:
             results = [
-                Loaded(found, await self._meaning(found)) for found in await self._load([name for name, _ in wanted])
+                Loaded(found, await self._meaning(found) if found.declared is not None else None)
+                for found in await self._load([load.name for load in wanted])
             ]
         except Exception as problem:  # noqa: BLE001 - handed to everybody who waits for it
-            for name, waiting in wanted:
-                self._close(name, waiting)
-                waiting.set_exception(problem)
-                waiting.exception()
+            for load in wanted:
+                self._close(load)
+                load.fail(problem)
             return
-        for (name, waiting), loaded in zip(wanted, results, strict=True):
-            self._close(name, waiting)
-            waiting.set_result(loaded)
+        for load, loaded in zip(wanted, results, strict=True):
+            self._close(load)
+            if load.calls and load.forgotten == self._forgotten and load.name not in self._states:
+                self._loaded(load.name, loaded)
+            load.end(loaded)
 
     async def _meaning(self, found: Found) -> Meaning | None:
         """What was declared of a stream, made ready while its load can still be told to be outdated."""
@@ -185,10 +227,10 @@ class StateCache:
         registry, config = found.declared
         return await self._understand(Stored(registry, found.config.profile, config))
 
-    def _close(self, name: Name, waiting: "asyncio.Future[Loaded]") -> None:
+    def _close(self, load: Load) -> None:
         """Nobody joins this load any more."""
-        if self._waiting.get(name) is waiting:
-            del self._waiting[name]
+        if self._waiting.get(load.name) is load:
+            del self._waiting[load.name]
 
     def _leave(self, state: StreamState) -> None:
         """Take a state out. A load of its name that is under way may have read what was before it: it is made again."""

@@ -168,6 +168,78 @@ def test_a_stream_that_nobody_asked_for_yet_needs_no_task_either(tmp_path: Path)
     run(tmp_path, scenario)
 
 
+async def forget_states(node: InProcess) -> None:
+    """As if all of them had been evicted."""
+    node.context.ledger.committer.flush_heads()
+    await node.context.ledger.committer.settled()
+    for state in list(node.context.ledger.states):
+        node.context.ledger.states.drop(state)
+
+
+def test_appends_that_wait_for_one_load_are_decided_as_they_came(tmp_path: Path) -> None:
+    async def scenario(node: InProcess, first: Client) -> None:
+        await forget_states(node)
+        clients = [first, *(Client(node) for _ in range(5))]
+        misses = node.context.ledger.states.misses
+        for at, client in enumerate(clients):
+            client.send(b"%d" % (at + 1))
+        for client in clients:
+            assert (await client.answer())[0] == 204
+        assert node.context.ledger.states.misses == misses + 1
+        assert (await node.request("GET", PATH)).body == b"0123456"
+
+    run(tmp_path, scenario)
+
+
+def test_what_has_to_wait_for_a_stream_that_is_not_there_is_told_so(tmp_path: Path) -> None:
+    async def scenario(node: InProcess, client: Client) -> None:
+        assert (await node.request("DELETE", PATH)).status == 204
+        client.send(b"1")
+        assert (await client.answer())[0] == 404
+        assert (await node.request("PUT", PATH, {"content-type": "text/plain"})).status == 201
+        client.send(b"1")
+        assert (await client.answer())[0] == 204
+
+    run(tmp_path, scenario)
+
+
+def test_a_load_that_fails_is_tried_again_by_the_long_way(tmp_path: Path) -> None:
+    async def scenario(node: InProcess, client: Client) -> None:
+        await forget_states(node)
+        states = node.context.ledger.states
+        load, failures = states._load, [sqlite3.OperationalError("disk I/O error")]
+
+        async def failing(names: list[Any]) -> list[Any]:
+            if failures:
+                raise failures.pop()
+            return await load(names)
+
+        states._load = failing
+        client.send(b"1")
+        assert (await client.answer())[0] == 204
+        await forget_states(node)
+        failures += [sqlite3.OperationalError("disk I/O error") for _ in range(2)]
+        client.send(b"2")
+        assert (await client.answer())[0] >= 500
+        assert (await node.request("GET", PATH)).body == b"01"
+
+    run(tmp_path, scenario)
+
+
+def test_a_client_that_left_while_its_stream_was_loaded_harms_nobody(tmp_path: Path) -> None:
+    async def scenario(node: InProcess, client: Client) -> None:
+        await forget_states(node)
+        other = Client(node)
+        client.send(b"1")
+        other.send(b"2")
+        client.protocol.connection_lost(None)
+        assert (await other.answer())[0] == 204
+        assert not client.pipe.sent
+        assert (await node.request("GET", PATH)).body == b"012"
+
+    run(tmp_path, scenario)
+
+
 def test_an_append_whose_commit_failed_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(node: InProcess, client: Client) -> None:
 
