@@ -26,15 +26,23 @@ class Lexicon(RunReader):
     def __init__(self, source: Source, *, name: str = "", expected: Written | None = None) -> None:
         super().__init__(FAMILY, source, name=name, expected=expected)
 
-    def keys(self, stream: int, after: str | None = None) -> Iterator[str]:
-        """The keys of a stream behind `after`, in byte order; row groups are read as far as they are asked for."""
+    def keys(self, stream: int, after: str | None = None, *, among: frozenset[int] | None = None) -> Iterator[str]:
+        """The keys of a stream behind `after`, in byte order; row groups are read as far as they are asked for.
+
+        `among`: only those that one of these sources holds, by their index in `objects`.
+        """
+        columns = ("stream", "key") if among is None else ("stream", "key", "objects")
         for number in self.groups_within([(stream, stream), (after, None)]):
-            table = self.group(number, ("stream", "key"))
+            table = self.group(number, columns)
             start, end = _stretch(table, stream)
             keys = table.column("key").chunk(0)
             start = _behind(keys, start, end, after)
             for at in range(start, end, _CHUNK_ROWS):
-                yield from keys.slice(at, min(_CHUNK_ROWS, end - at)).to_pylist()
+                some = keys.slice(at, min(_CHUNK_ROWS, end - at)).to_pylist()
+                if among is not None:
+                    sources = table.column("objects").chunk(0).slice(at, len(some)).to_pylist()
+                    some = [key for key, held in zip(some, sources, strict=True) if not among.isdisjoint(held)]
+                yield from some
 
     def objects_of(self, stream: int, key: str) -> list[str]:
         """The objects that hold entries with this key; all others of the run hold none."""
