@@ -1,0 +1,47 @@
+"""What the edge asks."""
+
+import time
+from collections.abc import Sequence
+
+from indexers.plan import Family
+from streams_node.answers.keys import Remembered
+from streams_node.answers.pruning import Known, Pruner, Want
+from streams_node.answers.routing_keys import Asked, KeysPage, keys_page
+from streams_node.answers.runs import Runs
+from streams_node.cache import Cache
+from streams_node.indexing import Covering, covers_of
+from streams_node.ingest.state import StreamState
+from streams_node.read.cold import ColdReader
+from streams_node.wal.database import Database
+
+
+class Indexes:
+    """Made once a node. Its cache is of index objects alone, so that a scan of history drives out none."""
+
+    def __init__(self, database: Database, cache: Cache) -> None:
+        self._database = database
+        self._known = Known()
+        self._remembered = Remembered()
+        self.cache = cache
+        self.runs = Runs(cache)
+
+    def pruner(self, stream: int, wants: Sequence[Want]) -> Pruner:
+        """For one read of a stream."""
+        return Pruner(self.runs, self._known, self.covers, stream, wants)
+
+    async def routing_keys(
+        self, cold: ColdReader | None, state: StreamState, config: str | None, *, after: str | None, limit: int,
+        seconds: float,
+    ) -> KeysPage:  # fmt: skip
+        """A page of the stream's keys; `config` is that of its lexicon."""
+        asked = Asked(after, limit, time.monotonic() + seconds)
+        covers = [] if config is None else await self.covers(state.id, "lexicon", config)
+        return await keys_page(self._database, self.runs, self._remembered, cold, state, covers, asked)
+
+    async def covers(self, stream: int, family: Family, config: str) -> list[Covering]:
+        """What covers a stream, under one configuration."""
+        return await self._database.readers.run(covers_of, stream, family, config)
+
+    async def close(self) -> None:
+        await self.runs.close()
+        await self.cache.close()

@@ -1,0 +1,279 @@
+"""One page of a stream's distinct routing keys: what lexicons cover, one sealed object that they do not, and the log.
+
+Keeps    keys come in the order of their UTF-8, each once, and none of entries that are trimmed. `complete` says that
+         none is missing up to the last one of the page, or at all on the last page; else `missing` says how many sealed
+         objects nobody has looked into.
+"""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from streams_node.answers.keys import Collected, Remembered, Stretch, sealed_keys
+from streams_node.answers.ranges import Range, uncovered, within
+from streams_node.answers.runs import UNUSABLE, IndexFacts, Runs, run_of
+from streams_node.errors import StreamsError, Unavailable
+from streams_node.indexing import Covering
+from streams_node.ingest.state import StreamState
+from streams_node.observe.logs import get_logger
+from streams_node.placement.locate import DirectoriesMissing, Located, locate
+from streams_node.read.cold import ColdReader, Run
+from streams_node.read.pages import deleted
+from streams_node.wal.database import Database
+from streams_node.wal.keys import log_start, read_keys
+from streams_node.wal.tails import LogMoved, NotInLog
+
+if TYPE_CHECKING:
+    from indexers.lexicon import Lexicon
+    from indexers.runs import RunReader
+
+log = get_logger(__name__)
+_PLACES_AT_ONCE = 512
+_OBJECTS_MAX = 4096  # that are counted as missing: beyond it the number is a lower bound
+_LOOKS_MAX = 3
+
+
+@dataclass(slots=True)
+class Timing:
+    """Seconds, but for the number of runs."""
+
+    get: float = 0.0
+    decode: float = 0.0
+    enumerate: float = 0.0
+    merge: float = 0.0
+    fallback: float = 0.0
+    fallback_get: float = 0.0
+    fallback_log: float = 0.0
+    runs: int = 0
+
+
+@dataclass(slots=True)
+class KeysPage:
+    """`keys` are some at most; `more` are known behind them."""
+
+    keys: Sequence[str] = ()
+    more: bool = False
+    complete: bool = True
+    indexed: int = 0  # covers that the answer rests on
+    scanned: int = 0  # sealed objects whose keys were read
+    log_rows: int = 0
+    missing: int = 0
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def next_after(self) -> str | None:
+        """Where the next page begins, if there may be one."""
+        return self.keys[-1] if self.keys and (self.more or not self.complete) else None
+
+
+class Asked(NamedTuple):
+    """A page as it was asked for. `until` is a moment of the monotonic clock."""
+
+    after: str | None
+    limit: int
+    until: float
+
+
+async def keys_page(
+    database: Database, runs: Runs, remembered: Remembered, cold: ColdReader | None, state: StreamState,
+    covers: Sequence[Covering], asked: Asked,
+) -> KeysPage:  # fmt: skip
+    """The page, of the stream as it is now; `covers` are those of its lexicon."""
+    try:
+        return await _Page(database, runs, remembered, cold, state, asked).made(covers)
+    except StreamsError:
+        if state.gone:
+            raise deleted(state) from None
+        raise
+
+
+class _Page:
+    """A page in the making."""
+
+    def __init__(
+        self, database: Database, runs: Runs, remembered: Remembered, cold: ColdReader | None, state: StreamState,
+        asked: Asked,
+    ) -> None:  # fmt: skip
+        self._database = database
+        self._runs = runs
+        self._remembered = remembered
+        self._cold = cold
+        self._state = state
+        self._asked = asked
+        self._first = state.earliest_seq
+        self._tail = state.tail  # one moment
+        self._trimmed_end = 0  # of a cover that begins below the earliest entry
+        self._lost = 0  # gaps that nobody was found to have
+        self._page = KeysPage()
+
+    async def made(self, covers: Sequence[Covering]) -> KeysPage:
+        """Ask the lexicons, then look into what they do not cover."""
+        page, asked = self._page, self._asked
+        covers = [cover for cover in covers if cover.end_seq > self._first]
+        self._trimmed_end = max((cover.end_seq for cover in covers if cover.first_seq < self._first), default=0)
+        found, covers = await self._from_lexicons(covers)
+        log_keys, gaps = await self._from_log(uncovered(covers, self._first, self._tail.seq))
+        parts = [found, log_keys, *await self._from_objects(gaps)]
+        began = time.monotonic()
+        merged = sorted(set().union(*parts))
+        page.keys, page.more = merged[: asked.limit], len(merged) > asked.limit
+        page.indexed = len(covers)
+        page.timing.merge = time.monotonic() - began
+        return page
+
+    # --- what is indexed ---
+
+    async def _from_lexicons(self, covers: Sequence[Covering]) -> tuple[list[str], list[Covering]]:
+        """The first keys of all runs; and the covers that could be used.
+
+        A cover that begins below the earliest entry is none: which of its keys are still there only the entries know.
+        """
+        usable = [cover for cover in covers if cover.first_seq >= self._first]
+        if not usable:
+            return [], []
+        objects: dict[str, IndexFacts] = {}
+        ordinals: dict[str, set[int]] = {}
+        for cover in usable:
+            objects.setdefault(cover.made, run_of(cover))
+            ordinals.setdefault(cover.made, set()).add(cover.ordinal)
+        stream, trimmed, asked, timing = self._state.id, self._first > 0, self._asked, self._page.timing
+
+        def work(readers: "Mapping[str, RunReader]") -> tuple[list[str], set[str], float]:
+            began = time.monotonic()
+            runs = [
+                cast("Lexicon", reader).keys(stream, asked.after, among=frozenset(ordinals[made]) if trimmed else None)
+                for made, reader in readers.items()
+            ]
+            keys = islice((key for key, _ in groupby(heapq.merge(*runs))), asked.limit + 1)
+            return list(keys), set(readers), time.monotonic() - began
+
+        try:
+            (keys, read, seconds), taken = await self._runs.read(list(objects.values()), "lexicon", work)
+        except UNUSABLE as problem:
+            log.info("lexicons were left aside", stream=stream, error=repr(problem))
+            return [], []
+        timing.get, timing.decode, timing.enumerate, timing.runs = taken.get_s, taken.open_s, seconds, len(read)
+        return keys, [cover for cover in usable if cover.made in read]
+
+    # --- what is in the log ---
+
+    async def _from_log(self, gaps: list[Range]) -> tuple[Sequence[str], list[Range]]:
+        """The first keys of what the log has from the first gap on; and the gaps that it has not."""
+        if not gaps:
+            return (), []
+        began = time.monotonic()
+        tail, stream = self._tail, self._state.id
+        low = await self._database.readers.run(log_start, tail, gaps[0].first)
+        start = next((max(gap.first, low) for gap in gaps if gap.end > low), tail.seq)
+        known = self._remembered.get(stream)
+        if known is None or not self._first <= known.range.first <= start <= known.range.end:
+            known = Stretch(Range(start, start), (), 0)
+        # What was read when it was in the log need not be read again when it has left it.
+        start = max(known.range.first, gaps[0].first)
+        sealed, keys = within(gaps, 0, start), known.keys
+        if known.range.end < tail.seq:
+            keys, left = await self._grown(known)
+            sealed += within(gaps, left.first, left.end)
+        self._page.log_rows = tail.seq - start
+        self._page.timing.fallback_log = time.monotonic() - began
+        return Stretch(known.range, keys, 0).behind(self._asked.after, self._asked.limit + 1), sealed
+
+    async def _grown(self, known: Stretch) -> tuple[Sequence[str], Range]:
+        """The keys of a stretch that goes on to the end of the log; and what has left the log meanwhile."""
+        tail, stream, asked = self._tail, self._state.id, self._asked
+        collected = Collected(asked.after, asked.limit + 1, known.keys)
+        at, left = known.range.end, Range(0, 0)
+        while at < tail.seq:
+            if time.monotonic() > asked.until:
+                self._page.complete = False
+                return collected.sorted(), left
+            try:
+                at = await self._database.readers.run(read_keys, stream, tail, at, collected.take)
+            except NotInLog as missing:
+                if self._state.gone:
+                    raise deleted(self._state) from None
+                stop = missing.first_seq or tail.seq
+                left = Range(left.first if left.end else at, stop)
+                at = stop
+            except LogMoved:
+                raise Unavailable("the entries were moved while their keys were read; try again") from None
+        if not collected.whole or left.end:
+            self._remembered.forget(stream)
+            return collected.sorted(), left
+        grown = await self._runs.run(collected.stretch, Range(known.range.first, tail.seq))
+        self._remembered.put(stream, grown)
+        return grown.keys, left
+
+    # --- what is sealed, and not indexed ---
+
+    async def _from_objects(self, gaps: list[Range]) -> list[Sequence[str]]:
+        """The first keys of one object that nothing covers; and of what is left of a cover that was trimmed."""
+        if not gaps:
+            return []
+        cold = self._cold
+        if cold is None:
+            raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
+        places = await self._places(cold, gaps)
+        page, trimmed = self._page, self._trimmed_end
+        chosen = [place for place in places if place.first < trimmed] + places[-1:]
+        page.missing = self._lost + len(places)
+        found = list[Sequence[str]]()
+        for place in dict.fromkeys(chosen):
+            try:
+                async with asyncio.timeout(max(0.0, self._asked.until - time.monotonic())):
+                    found.append(await self._scanned(cold, place))
+            except UNUSABLE as problem:
+                if self._state.gone:
+                    raise deleted(self._state) from None
+                log.info("keys of a sealed object were left out", stream=self._state.id, error=repr(problem))
+            else:
+                page.scanned += 1
+                page.missing -= 1
+        page.complete = page.complete and not page.missing
+        return found
+
+    async def _scanned(self, cold: ColdReader, wanted: Range) -> Sequence[str]:
+        """The first keys of sealed entries."""
+        stream, asked, timing = self._state.id, self._asked, self._page.timing
+        known = self._remembered.get(stream, wanted.first)
+        if known is None or known.range != wanted:
+            collected = Collected(asked.after, asked.limit + 1)
+            began = time.monotonic()
+            await sealed_keys(cold, stream, wanted, collected)
+            timing.fallback += collected.seconds
+            timing.fallback_get += time.monotonic() - began - collected.seconds
+            known = await self._runs.run(collected.stretch, wanted)
+            if collected.whole:
+                self._remembered.put(stream, known, wanted.first)
+        return known.behind(asked.after, asked.limit + 1)
+
+    async def _places(self, cold: ColdReader, gaps: list[Range]) -> list[Range]:
+        """What of the gaps each sealed object has, in order."""
+        found: dict[str, Range] = {}
+        for gap in gaps:
+            at, looks = gap.first, 0
+            while at < gap.end and len(found) < _OBJECTS_MAX:
+                chain = await self._chain(cold, at)
+                for place in chain:
+                    if place.first_seq < gap.end:
+                        first = found[place.facts.made].first if place.facts.made in found else at
+                        at = min(gap.end, place.end_seq)
+                        found[place.facts.made] = Range(first, at)
+                looks = 0 if chain else looks + 1
+                if looks == _LOOKS_MAX:  # moved again and again, or it has just been deleted
+                    self._lost += 1
+                    break
+        return list(found.values())
+
+    async def _chain(self, cold: ColdReader, at: int) -> list[Located]:
+        """The objects that hold the entries from one on, some of them."""
+        stream = self._state.id
+        try:
+            return await self._database.readers.run(locate, cold.directories, stream, at, places_max=_PLACES_AT_ONCE)
+        except DirectoriesMissing:
+            place = await cold.place(Run(stream, at, None))  # it fetches them
+            return [] if place is None else [place]
