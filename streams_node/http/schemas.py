@@ -17,6 +17,7 @@ from streams_node.schema.search_config import SearchConfig, SearchConfigError
 
 SCHEMA_BODY_BYTES_MAX = 1 << 20
 _LARGE_BYTES = 16 << 10  # reading that much of an update takes about a millisecond
+_LARGE_COMMON_BYTES = 1 << 20  # and to write the text of so large a registry
 
 
 class RoutingKeyView(msgspec.Struct, rename="camel"):
@@ -50,7 +51,10 @@ async def read_schema(context: Context, request: SubRequest) -> Reply[RegistryVi
         return Reply(200, None, standing_of(state, None).registry.encode())
     if meaning.problem is not None:
         raise meaning.problem
-    return Reply(200, None, meaning.stored.registry.encode())
+    encode = meaning.registry.encode
+    if meaning.common.size < _LARGE_COMMON_BYTES:
+        return Reply(200, None, encode())
+    return Reply(200, None, await context.ledger.workshop.make(encode))
 
 
 async def update_schema(context: Context, request: SubRequest) -> Reply[RegistryView]:

@@ -13,7 +13,7 @@ from streams_node.errors import InvalidDeclaration, LensMismatch, Overloaded
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.ingest.state import StreamState
-from streams_node.meaning import Facts, Meaning, Standing
+from streams_node.meaning import Facts, Meaning, Standing, Stored
 from streams_node.schema.errors import LensVersionMismatch, SchemaRefused
 from streams_node.wal.lookup import Name
 
@@ -32,6 +32,7 @@ class Declared(NamedTuple):
 class _Draft(NamedTuple):
     before: Standing
     meaning: Meaning
+    stored: Stored
     changed: bool
 
 
@@ -57,10 +58,11 @@ async def declare(ledger: Ledger, name: Name, decide: Decide) -> Declared:
 async def _drafted(ledger: Ledger, state: StreamState, decide: Decide) -> _Draft:
     before = standing_of(state, state.meaning)
     facts = Facts(*state.name, state.next_seq, state.content_type, state.is_json)
+    commons = ledger.workshop.commons
 
     def draft() -> _Draft:
         after = decide(before, facts)
-        return _Draft(before, Meaning(after, after.encode()), changed=after != before)
+        return _Draft(before, Meaning.of(after, commons), after.encode(), changed=after != before)
 
     if state.meaning is not None and state.meaning.problem is not None:
         raise state.meaning.problem
@@ -74,13 +76,13 @@ async def _drafted(ledger: Ledger, state: StreamState, decide: Decide) -> _Draft
 
 def _decided(ledger: Ledger, state: StreamState, draft: _Draft) -> Declared:
     """On the loop, without waiting: every later entry is of the new version, and no earlier one."""
-    meaning = draft.meaning
+    meaning, stored = draft.meaning, draft.stored
     if not draft.changed:
         return Declared(meaning.standing, state.batch if not state.settled else None)
     registry = meaning.registry
     if registry.boundaries != draft.before.registry.boundaries and registry.current_from != 0:
         meaning = meaning.beginning_at(state.next_seq)
-    stored = meaning.stored
+        stored = meaning.standing.encode()
     ledger.admit(len(stored.registry))
     state.meaning, state.schema_version = meaning, meaning.version
     state.meaning_number += 1

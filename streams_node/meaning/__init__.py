@@ -4,7 +4,8 @@ Owns     `Standing`, what a stream is declared to be, and `Meaning`, the same ma
          lenses, and the hook of the profile. The threads that do this work beside the event loop.
 Pulls    the stored row of a stream; entries of appends and pages of reads, handed in as bytes.
 Hands on entries that may be stored, each with its key; entries of older versions as the current one has them.
-Keeps    a meaning never changes: a stream gets another one. Equal schemas of any number of streams share a validator.
+Keeps    a meaning never changes: a stream gets another one. Streams that are declared alike share all of it but their
+         names and boundaries, within a bound (`common.py`).
          Work on one stream is bounded, in units before it begins or in time while it runs.
 Dies     holds nothing that is not stored elsewhere.
 """

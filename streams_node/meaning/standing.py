@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streams_node.schema.jsontext import dumps, loads
-from streams_node.schema.registry import Registry, decode
+from streams_node.schema.jsontext import dumps
+from streams_node.schema.registry import Registry
 
 GENERIC = "generic"
 _DEFAULT_BUCKET = "_default"
@@ -25,7 +25,7 @@ class Facts(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The row of a stream, and the kind of its profile. The key under which equal declarations share a meaning."""
+    """The row of a stream, and the kind of its profile."""
 
     registry: str
     profile: str
@@ -43,11 +43,6 @@ class Standing(NamedTuple):
     def new(cls, bucket: str, stream: str) -> "Standing":
         """Of a stream of which nothing was ever declared."""
         return cls(Registry(name_of(bucket, stream)))
-
-    @classmethod
-    def decode(cls, stored: Stored) -> "Standing":
-        config = {} if stored.config is None else loads(stored.config.encode())
-        return cls(decode(stored.registry.encode()), stored.profile, config)
 
     def encode(self) -> Stored:
         config = dumps(dict(self.config)).decode() if self.config else None

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from streams_node.errors import InvariantBroken
+from streams_node.meaning.common import Commons
 from streams_node.meaning.meaning import Meaning
-from streams_node.meaning.standing import GENERIC, Standing, Stored
+from streams_node.meaning.standing import Stored
 from streams_node.observe.logs import get_logger
-from streams_node.schema.registry import Registry
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -19,6 +19,7 @@ class Workshop:
     """Only the event loop touches it; what runs in its threads touches nothing but its arguments."""
 
     def __init__(self) -> None:
+        self.commons = Commons()
         self._making = ThreadPoolExecutor(1, thread_name_prefix="make-meaning")
         # Two each: work of one stream, bounded but long, does not keep all others waiting.
         self._checking = ThreadPoolExecutor(2, thread_name_prefix="check-entries")
@@ -39,11 +40,10 @@ class Workshop:
     async def meaning(self, stored: Stored) -> Meaning:
         """The meaning of a stored row; one that cannot be used says why to who asks it, and to nobody else."""
         try:
-            return await self.make(lambda: Meaning(Standing.decode(stored), stored))
+            return await self.make(lambda: Meaning.stored(stored, self.commons))
         except Exception as failure:
             log.exception("a stored schema cannot be used", reason=repr(failure))
-            problem = InvariantBroken("the stream's schema cannot be used; the node's log says why")
-            return Meaning(Standing(Registry(""), GENERIC), stored, problem)
+            return Meaning.unusable(InvariantBroken("the stream's schema cannot be used; the node's log says why"))
 
     def close(self) -> None:
         for pool in (self._making, self._checking, self._promoting):

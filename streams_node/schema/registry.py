@@ -3,6 +3,7 @@ routing key stands, and what can be searched.
 
     parse_update(body)               an untrusted update, checked as far as it can be alone
     evolved(registry, update, end)   the registry after it, for a stream that ends before the sequence `end`
+    common_text(document)            what a registry shares with those of streams that are declared alike
 
 Keeps    a registry is a value: an update makes another one. Version 1 begins at 0; every later version at the first
          entry after its update. Versions are never taken back.
@@ -93,16 +94,33 @@ class Update:
     search: SearchConfig | Absent | None = ABSENT
 
 
-def decode(text: bytes) -> Registry:
-    """A registry as it was encoded."""
-    raw = loads(text)
+def common_text(document: Mapping[str, Any]) -> bytes:
+    """All of a registry but the name of its stream and where its versions begin."""
+    lenses = {at: {**lens, "schema": None} for at, lens in document["lenses"].items()}
+    versions = document["currentVersion"], document["schemas"], lenses
+    return dumps([*versions, document.get("routingKey"), document.get("search")])
+
+
+def like(other: Registry, name: str, boundaries: tuple[Boundary, ...]) -> Registry:
+    """The registry of a stream that is declared as another one: what they have in common is there once."""
+    lenses = {at: {**lens, "schema": name} for at, lens in other.lenses.items()} or other.lenses
+    return replace(other, name=name, boundaries=boundaries, lenses=lenses)
+
+
+def boundaries_of(document: Mapping[str, Any]) -> tuple[Boundary, ...]:
+    """Where the versions of a stored registry begin."""
+    return tuple(Boundary(each["offset"], each["version"]) for each in document["boundaries"])
+
+
+def decode(raw: Mapping[str, Any]) -> Registry:
+    """A registry as it was stored."""
     key, search = raw.get("routingKey"), raw.get("search")
     return Registry(
         raw["schema"],
         raw["currentVersion"],
         None if key is None else routing.parse(key),
         None if search is None else search_config.parse(search),
-        tuple(Boundary(each["offset"], each["version"]) for each in raw["boundaries"]),
+        boundaries_of(raw),
         {int(version): schema for version, schema in raw["schemas"].items()},
         {int(version): lens for version, lens in raw["lenses"].items()},
     )
