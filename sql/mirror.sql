@@ -1,7 +1,7 @@
 -- The database `catalogue/mirror.db`: the catalogue as of one generation. It can be made anew at any time, so it has no
 -- migrations: one of another layout is dropped. Before the first name: its layout.
 
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- Header and checksum of the generation that it stands for.
 CREATE TABLE state (
@@ -105,7 +105,54 @@ CREATE TABLE orphans (
     stream INTEGER PRIMARY KEY
 ) STRICT;
 
+-- What is indexed; as in the node's own database.
+CREATE TABLE index_plans (
+    stream     INTEGER PRIMARY KEY,
+    generation INTEGER NOT NULL,
+    configs    TEXT NOT NULL,                  -- JSON, as in the record
+    since_us   INTEGER NOT NULL,
+    kept       TEXT NOT NULL                   -- JSON, as in the record
+) STRICT;
+
+CREATE TABLE index_objects (
+    made          TEXT PRIMARY KEY,
+    family        TEXT NOT NULL,
+    level         INTEGER NOT NULL,
+    bytes         INTEGER NOT NULL,
+    sum           TEXT NOT NULL,
+    rows          INTEGER NOT NULL,
+    filter_bytes  INTEGER NOT NULL,
+    filter_sum    TEXT NOT NULL,
+    sections      TEXT NOT NULL,
+    payload_bytes INTEGER NOT NULL,
+    made_us       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE index_covers (
+    stream        INTEGER NOT NULL,
+    family        TEXT NOT NULL,
+    config        TEXT NOT NULL,
+    first_seq     INTEGER NOT NULL,
+    end_seq       INTEGER NOT NULL,
+    ordinal       INTEGER NOT NULL,
+    entries       INTEGER NOT NULL,
+    payload_bytes INTEGER NOT NULL,
+    min_ts        INTEGER NOT NULL,
+    max_ts        INTEGER NOT NULL,
+    skipped       INTEGER NOT NULL,
+    made          TEXT NOT NULL,
+    PRIMARY KEY (stream, family, config, first_seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX index_covers_of_object ON index_covers (made);
+
+CREATE TRIGGER index_object_leaves AFTER DELETE ON index_objects BEGIN
+    DELETE FROM index_covers WHERE made = old.made;
+END;
+
 CREATE TRIGGER stream_leaves AFTER DELETE ON streams BEGIN
+    DELETE FROM index_plans WHERE stream = old.id;
+    DELETE FROM index_covers WHERE stream = old.id;
     DELETE FROM ends WHERE stream = old.id;
     DELETE FROM producers WHERE stream = old.id;
     DELETE FROM schemas WHERE stream = old.id;
@@ -154,6 +201,34 @@ INSERT OR REPLACE INTO tombstones (bucket, name, epoch, stream, deleted_us) VALU
 -- What is declared of a stream that is there.
 INSERT INTO schemas (stream, registry, config) SELECT id, ?, ? FROM streams WHERE id = ?
     ON CONFLICT (stream) DO UPDATE SET registry = excluded.registry, config = excluded.config;
+
+-- name: put_index_plan
+-- How a stream that is there is to be indexed.
+INSERT INTO index_plans (stream, generation, configs, since_us, kept) SELECT id, ?, ?, ?, ? FROM streams WHERE id = ?
+    ON CONFLICT (stream) DO UPDATE SET generation = excluded.generation, configs = excluded.configs,
+        since_us = excluded.since_us, kept = excluded.kept;
+
+-- name: retire_covers
+-- What covers it under other configurations is not used any more.
+DELETE FROM index_covers
+ WHERE stream = :stream AND family || '/' || config NOT IN (SELECT used.value FROM json_each(:used) AS used);
+
+-- name: put_index_object
+-- An object of an index.
+INSERT OR REPLACE INTO index_objects (made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, payload_bytes,
+                                      made_us)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: drop_index_object
+-- One that is not used any more, and its covers.
+DELETE FROM index_objects WHERE made = ?;
+
+-- name: put_cover
+-- Entries that it covers, of a stream that is there.
+INSERT OR REPLACE INTO index_covers (config, first_seq, end_seq, ordinal, entries, payload_bytes, min_ts, max_ts, skipped,
+                                     family, made, stream)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, o.family, o.made, s.id
+  FROM index_objects AS o JOIN streams AS s WHERE o.made = ?10 AND s.id = ?11;
 
 -- name: put_end
 -- How far a stream goes; NULL in the fields from `closed` on leaves them as they are.
@@ -228,6 +303,20 @@ SELECT id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoc
 -- For a snapshot.
 SELECT stream, registry, config FROM schemas ORDER BY stream;
 
+-- name: all_index_plans
+-- For a snapshot.
+SELECT stream, generation, configs, since_us, kept FROM index_plans ORDER BY stream;
+
+-- name: all_index_objects
+-- For a snapshot.
+SELECT made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, payload_bytes, made_us
+  FROM index_objects ORDER BY made;
+
+-- name: all_covers
+-- For a snapshot.
+SELECT made, stream, first_seq, end_seq, config, ordinal, entries, payload_bytes, min_ts, max_ts, skipped
+  FROM index_covers ORDER BY made, stream, family, config, first_seq;
+
 -- name: all_ends
 -- For a snapshot.
 SELECT stream, next_seq, ordinal, position, ts, schema_version, closed, closed_by, closed_epoch, closed_seq, stream_seq
@@ -295,6 +384,33 @@ UPDATE main.schemas SET registry = json_set(registry, '$.boundaries', json((
   FROM main.heads AS h
  WHERE h.stream = main.schemas.stream AND h.next_seq < (main.schemas.registry ->> '$.boundaries[#-1].offset');
 
+-- name: restore_index_plans
+-- How they are to be indexed.
+INSERT INTO main.index_plans (stream, generation, configs, since_us)
+SELECT p.stream, p.generation, p.configs, p.since_us FROM mirror.index_plans AS p
+ WHERE p.stream IN (SELECT stream FROM main.heads) ORDER BY p.stream;
+
+-- name: restore_index_objects
+-- The objects of their indexes.
+INSERT INTO main.index_objects (made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, payload_bytes, made_us)
+SELECT made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, payload_bytes, made_us
+  FROM mirror.index_objects ORDER BY made_us, made;
+
+-- name: restore_covers
+-- What those cover. Entries behind a stream's end are lost, and their sequences will be those of others.
+INSERT INTO main.index_covers (stream, family, config, first_seq, end_seq, object, ordinal, entries, payload_bytes, min_ts, max_ts,
+                               skipped)
+SELECT c.stream, c.family, c.config, c.first_seq, c.end_seq, o.id, c.ordinal, c.entries, c.payload_bytes, c.min_ts, c.max_ts, c.skipped
+  FROM mirror.index_covers AS c
+  JOIN mirror.streams AS s ON s.id = c.stream
+  JOIN main.heads AS h ON h.stream = c.stream AND c.end_seq <= h.next_seq
+  JOIN main.index_objects AS o ON o.made = c.made
+ WHERE c.end_seq > s.earliest_seq;
+
+-- name: restored_indexes_told
+-- The triggers took them for new, too.
+DELETE FROM main.index_untold;
+
 -- name: restore_epochs
 -- Their later epochs.
 INSERT INTO main.epochs (stream, epoch, first_seq)
@@ -347,6 +463,12 @@ SELECT (SELECT count(*) FROM buckets WHERE alive), (SELECT count(*) FROM streams
 -- name: objects_by_kind
 -- Objects by kind and level.
 SELECT kind, level, count(*), sum(entries), sum(bytes), sum(payload_bytes) FROM objects GROUP BY kind, level ORDER BY kind, level;
+
+-- name: indexes_by_family
+-- Objects of indexes by family and level.
+SELECT o.family, o.level, count(*), sum((SELECT coalesce(sum(c.entries), 0) FROM index_covers AS c WHERE c.made = o.made)),
+       sum(o.bytes + o.filter_bytes), sum(o.payload_bytes)
+  FROM index_objects AS o GROUP BY o.family, o.level ORDER BY o.family, o.level;
 
 -- name: streams_like
 -- Streams by bucket and name, with their ends.

@@ -49,3 +49,29 @@ UPDATE node SET value = max(value, :value) WHERE name = :name;
 -- The newest row that this database can vouch for: of the log, of the heads, or published.
 SELECT max(coalesce((SELECT max(row_id) FROM log), 0),
            (SELECT max(value) FROM node WHERE name IN ('heads_through', 'released_through')));
+
+-- name: untold_plans
+-- Plans of which the catalogue has not been told, as they are now, with the configurations that serve beside theirs.
+SELECT u.id, u.change, p.generation, p.configs, p.since_us, (
+           SELECT json_group_array(json_array(page.family, page.config))
+             FROM (SELECT DISTINCT c.family, c.config FROM index_covers AS c WHERE c.stream = u.id
+                    ORDER BY c.family, c.config) AS page
+            WHERE page.config IS NOT p.configs ->> page.family)
+  FROM index_untold AS u LEFT JOIN index_plans AS p ON p.stream = u.id
+ WHERE u.kind = 'plan' ORDER BY u.id LIMIT :limit;
+
+-- name: untold_objects
+-- Objects of indexes of which the catalogue has not been told, as they are now.
+SELECT u.id, u.change, o.made, o.family, o.level, o.bytes, o.sum, o.rows, o.filter_bytes, o.filter_sum, o.sections,
+       o.payload_bytes, o.made_us, o.covers, o.dead_us
+  FROM index_untold AS u LEFT JOIN index_objects AS o ON o.id = u.id
+ WHERE u.kind = 'object' ORDER BY u.id LIMIT :limit;
+
+-- name: covers_in_object
+-- The entries that one of them covers.
+SELECT c.stream, c.first_seq, c.end_seq, c.config, c.ordinal, c.entries, c.payload_bytes, c.min_ts, c.max_ts, c.skipped
+  FROM index_covers AS c WHERE c.object = ?;
+
+-- name: told_index
+-- The catalogue has been told of one of them as it was; what has changed since stays.
+DELETE FROM index_untold WHERE kind = ? AND id = ? AND change = ?;

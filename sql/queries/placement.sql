@@ -89,7 +89,7 @@ SELECT max(change) AS newest, bucket, name FROM unpublished GROUP BY bucket, nam
 
 -- name: any_unpublished
 -- Whether there is anything.
-SELECT EXISTS (SELECT 1 FROM unpublished);
+SELECT EXISTS (SELECT 1 FROM unpublished) OR EXISTS (SELECT 1 FROM index_untold);
 
 -- name: newest_change
 -- The newest change that the catalogue has not been told of, 0 when there is none.

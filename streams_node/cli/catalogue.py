@@ -99,11 +99,16 @@ def _print_summary(found: Mapping[str, Any], output: Output) -> None:
         output.result(found, "")
         return
     for name, value in found.items():
-        if name != "objects":
+        if name not in {"objects", "indexes"}:
             output.result({}, _SHOWN.format(name, value))
     output.result({}, _OBJECTS.format("OBJECTS", "LEVEL", "NUMBER", "ENTRIES", "BYTES"))
     for each in found["objects"]:
         text = _OBJECTS.format(each["kind"], each["level"], each["number"], each["entries"], each["bytes"])
+        output.result({}, text)
+    if found["indexes"]:
+        output.result({}, _OBJECTS.format("INDEXES", "LEVEL", "NUMBER", "ENTRIES", "BYTES"))
+    for each in found["indexes"]:
+        text = _OBJECTS.format(each["family"], each["level"], each["number"], each["entries"], each["bytes"])
         output.result({}, text)
 
 

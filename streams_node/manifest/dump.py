@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from streams_node.errors import CatalogueError, invariant
 from streams_node.manifest.compose import packed
+from streams_node.manifest.index_tables import of_indexes
 from streams_node.manifest.records import (
     FORMAT,
     INDEX_PART,
@@ -90,6 +91,7 @@ def _small(db: sqlite3.Connection) -> Iterator[Record]:
 def _large(db: sqlite3.Connection) -> Iterator[Record]:
     yield from map(_stream, db.execute(_SQL.all_streams))
     yield from map(_schema, db.execute(_SQL.all_schemas))
+    yield from of_indexes(db)
     yield from map(_gone, db.execute(_SQL.all_tombstones))
     yield from map(_end, db.execute(_SQL.all_ends))
     yield from map(_producer, db.execute(_SQL.all_producers))

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 import sql
 from streams_node.errors import invariant
+from streams_node.manifest.indexes import Told, forget, untold
 from streams_node.manifest.records import Bucket, Gone, Header, Record, Schema, Stream
 from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
@@ -32,6 +33,7 @@ class Changes(NamedTuple):
     records: list[Record]
     newest_change: int
     complete: bool
+    told: tuple[Told, ...] = ()  # of indexes
 
 
 class Local(NamedTuple):
@@ -87,9 +89,12 @@ def changes(db: sqlite3.Connection, limit: int = CHANGES_MAX) -> Changes:
             Gone(bucket=bucket, name=name, epoch=epoch, id=stream, deleted_us=deleted_us)
             for bucket, name, epoch, stream, deleted_us in db.execute(_CATALOGUE.changed_tombstones, through)
         ]
+        of_indexes = None if more else untold(db)  # after the streams that they are about
     finally:
         rollback(db)
-    return Changes(records, newest, not more)
+    if of_indexes is None:
+        return Changes(records, newest, complete=False)
+    return Changes([*records, *of_indexes.records], newest, complete=True, told=tuple(of_indexes.told))
 
 
 def _through(db: sqlite3.Connection, limit: int) -> tuple[int, bool]:
@@ -110,6 +115,7 @@ def published(
     drops: Iterable[str],
     newest_change: int,
     now_us: int,
+    told: Iterable[Told] = (),
 ) -> None:
     """The one transaction after a generation was committed. Doing it again changes nothing."""
     db.execute("BEGIN IMMEDIATE")
@@ -123,6 +129,7 @@ def published(
                 after=before.generation,
             )
             _apply(db, header, sha256, objects, drops, newest_change, now_us)
+            forget(db, list(told))
         crash_point("publish.inside")
         db.execute("COMMIT")
     except BaseException:

@@ -9,6 +9,10 @@
     producer   the newest published request of a producer
     object     a sealed object that holds entries from now on
     drop       an object that does not any more
+    index_plan    how a stream is to be indexed, and which former configurations still serve
+    index_object  an object of an index, followed by
+    index_covers  the entries that it covers, some at a time
+    index_drop    an object of an index that is not used any more
     index      last part of a snapshot: what the others are
 
 Kinds that this version does not know are kept as they are: a later version of the node may write more of them.
@@ -152,6 +156,52 @@ class Drop(_Line, frozen=True, kw_only=True, tag="drop"):
     made: str
 
 
+class IndexPlan(_Line, frozen=True, kw_only=True, tag="index_plan"):
+    """`configs`: family -> hash of its configuration. What covers the stream under others than these, and those that
+    `kept` lists, is not used any more.
+    """
+
+    id: Number
+    generation: Number
+    configs: dict[str, str]
+    since_us: Number
+    kept: dict[str, tuple[str, ...]] = {}
+
+
+class IndexObject(_Line, frozen=True, kw_only=True, tag="index_object"):
+    """Takes the place of what was said of it before, with its covers."""
+
+    made: Node
+    family: str
+    level: Number
+    bytes: Number
+    sum: str
+    rows: Number
+    filter_bytes: Number = 0
+    filter_sum: str = ""
+    sections: dict[str, int] = {}
+    payload_bytes: Number
+    made_us: Number
+
+
+class IndexCovers(_Line, frozen=True, kw_only=True, tag="index_covers"):
+    """Each cover: stream, first_seq, end_seq, place of its configuration in `configs`, ordinal, entries,
+    payload_bytes, min_ts, max_ts, skipped.
+    """
+
+    made: Node
+    configs: tuple[str, ...]
+    covers: tuple[tuple[Number, Number, Number, Number, Number, Number, Number, Number, Number, Number], ...]
+
+    def __post_init__(self) -> None:
+        if any(cover[3] >= len(self.configs) or cover[1] > cover[2] for cover in self.covers):
+            raise ValueError("each cover names one of `configs`, and ends behind its first entry")
+
+
+class IndexDrop(_Line, frozen=True, kw_only=True, tag="index_drop"):
+    made: Node
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of a snapshot, as its index names it."""
 
@@ -177,10 +227,12 @@ class Unknown(msgspec.Struct, frozen=True):
     line: bytes
 
 
-Known: TypeAlias = Bucket | Stream | Schema | Gone | End | Producer | Object | Drop
+OfIndex: TypeAlias = IndexPlan | IndexObject | IndexCovers | IndexDrop
+Known: TypeAlias = Bucket | Stream | Schema | Gone | End | Producer | Object | Drop | OfIndex
 Record: TypeAlias = Known | Unknown
 
 _KINDS = {"bucket", "stream", "schema", "gone", "end", "producer", "object", "drop"}
+_KINDS |= {"index_plan", "index_object", "index_covers", "index_drop"}
 
 
 class _Versioned(msgspec.Struct):

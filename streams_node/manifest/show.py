@@ -14,6 +14,7 @@ _STREAM = (
     "bucket", "name", "id", "content_type", "created_us", "entries", "bytes", "newest_us", "closed", "first_epoch",
     "epochs",
 )  # fmt: skip
+_INDEXES = ("family", "level", "number", "entries", "bytes", "payload_bytes")
 _OBJECTS = ("kind", "level", "number", "entries", "bytes", "payload_bytes")
 
 
@@ -38,6 +39,7 @@ def summary(db: sqlite3.Connection) -> dict[str, Any]:
         "entries": entries,
         "unknown_lines": facts,
         "objects": [dict(zip(_OBJECTS, row, strict=True)) for row in db.execute(_SQL.objects_by_kind)],
+        "indexes": [dict(zip(_INDEXES, row, strict=True)) for row in db.execute(_SQL.indexes_by_family)],
     }
 
 

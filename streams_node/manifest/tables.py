@@ -3,7 +3,7 @@
 Owns     the tables of `sql/mirror.sql`. It is a copy of what the bucket says, so it may be deleted at any time.
 Keeps    a generation is applied whole or not at all, once, and only on top of the one that it names as its previous.
          Records have their effect by kind, in this order: buckets, streams and ends of names as they come, schemas,
-         ends, producers, objects, drops.
+         what is indexed, ends, producers, objects, drops.
 Dies     inside a transaction: SQLite takes it back. While a new mirror is built: its file has another name.
 """
 
@@ -20,6 +20,7 @@ from msgspec import UNSET
 
 from streams_node.errors import CatalogueError
 from streams_node.manifest.compose import Damage, counted_records, numbered_lines, parse
+from streams_node.manifest.index_tables import drop_index_objects, put_covers, put_index_objects, put_plans
 from streams_node.manifest.records import (
     Bucket,
     Drop,
@@ -27,6 +28,10 @@ from streams_node.manifest.records import (
     Gone,
     Header,
     Index,
+    IndexCovers,
+    IndexDrop,
+    IndexObject,
+    IndexPlan,
     Object,
     Producer,
     Record,
@@ -40,7 +45,7 @@ from streams_node.manifest.statements import mirror_layout, mirror_statements
 from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
 
-_LAYOUT = 2
+_LAYOUT = 3
 _BATCH_ROWS = 5000
 _CACHE_KIB = 64 * 1024
 _SQL = mirror_statements()
@@ -201,9 +206,17 @@ def _write(db: sqlite3.Connection, records: Iterable[Record], *, fresh: bool) ->
         batch = waiting[kind]
         batch.append(record)
         if len(batch) >= _BATCH_ROWS and kind is not Drop:
-            _flush(db, kind, waiting, fresh=fresh)
+            _flush_through(db, kind, waiting, fresh=fresh)
     for kind in _PUT:
         _flush(db, kind, waiting, fresh=fresh)
+
+
+def _flush_through(db: sqlite3.Connection, last: type, waiting: dict[type, list[Any]], *, fresh: bool) -> None:
+    """A kind, and those that have to be there before it."""
+    for kind in _PUT:
+        _flush(db, kind, waiting, fresh=fresh)
+        if kind is last:
+            break
 
 
 def _flush(db: sqlite3.Connection, kind: type, waiting: dict[type, list[Any]], *, fresh: bool) -> None:
@@ -294,6 +307,10 @@ _PUT: dict[type, Callable[[sqlite3.Connection, list[Any], object], None]] = {
     Stream: _put_streams,
     Gone: _put_gone,
     Schema: _put_schemas,
+    IndexPlan: put_plans,
+    IndexDrop: drop_index_objects,
+    IndexObject: put_index_objects,
+    IndexCovers: put_covers,
     End: _put_ends,
     Producer: _put_producers,
     Object: _put_objects,

@@ -11,16 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from xxhash import xxh3_128_hexdigest
+
 from streams_node.errors import CatalogueError, ObjectDamaged, ObjectMissing, StoreCorrupt, StoreError
 from streams_node.manifest.chain import Chain
 from streams_node.manifest.compose import Damage, parse
+from streams_node.manifest.index_tables import of_indexes
 from streams_node.manifest.owner import look
 from streams_node.manifest.rebuild import rebuild
-from streams_node.manifest.records import Drop
+from streams_node.manifest.records import Drop, IndexDrop, IndexObject
 from streams_node.manifest.snapshots import fetch_index, fetch_part, snapshots
 from streams_node.manifest.statements import mirror_statements
 from streams_node.manifest.tables import OBJECT_COLUMNS, load_snapshot, open_mirror, sum_of
 from streams_node.objects import Checksum
+from streams_node.objects.keys import INDEX_FAMILIES, Key, ObjectId, index_filter_key, index_key
 from streams_node.placement.made import ObjectFacts
 
 _READERS = 4
@@ -139,8 +143,52 @@ def _objects(chain: Chain, db: sqlite3.Connection, folder: Path, newest: int, *,
         if facts.made not in dropped:
             yield Finding("object", facts.key(), 0, problem)
     yield Finding("object", f"{len(rows)} named", good, "")
+    yield from _indexes(chain, db, newest, quick=quick)
     if not quick:
         yield from _coverage(db)
+
+
+def _indexes(chain: Chain, db: sqlite3.Connection, newest: int, *, quick: bool) -> Iterator[Finding]:
+    """Objects of indexes. One that is not as it should be costs a rebuild, and no entry."""
+    good, bad = 0, []
+    named = [record for record in of_indexes(db) if isinstance(record, IndexObject)]
+    with ThreadPoolExecutor(_READERS) as readers:
+        for found in readers.map(lambda each: _index_problems(chain, each, quick=quick), named):
+            good += not found
+            bad += found
+    dropped = _dropped_since(chain, newest) if bad else set()
+    for each, key, problem in bad:
+        if each.made not in dropped:
+            yield Finding("index", key, 0, problem)
+    yield Finding("index", f"{len(named)} named", good, "")
+
+
+def _index_problems(chain: Chain, each: IndexObject, *, quick: bool) -> list[tuple[IndexObject, str, str]]:
+    parts: list[tuple[str, int, str]] = []
+    if each.family in INDEX_FAMILIES:  # a later version may have more
+        made = ObjectId(each.made)
+        parts.append((index_key(each.family, made), each.bytes, each.sum))
+        if each.filter_bytes:
+            parts.append((index_filter_key(made), each.filter_bytes, each.filter_sum))
+    return [
+        (each, key, problem)
+        for key, size, checksum in parts
+        if (problem := _index_problem(chain, Key(key), size, checksum, quick=quick))
+    ]
+
+
+def _index_problem(chain: Chain, key: Key, size: int, checksum: str, *, quick: bool) -> str | None:
+    try:
+        stored = chain.store.head(key)
+        if stored is None:
+            return "it is missing"
+        if stored.size != size:
+            return f"it has {stored.size} bytes, {size} were expected"
+        if not quick and xxh3_128_hexdigest(chain.store.get(key).data) != checksum:
+            return f"its checksum is not {checksum}"
+    except (ObjectMissing, StoreCorrupt) as problem:
+        return problem.message
+    return None
 
 
 def _look_at(chain: Chain, folder: Path, facts: ObjectFacts, *, quick: bool) -> tuple[ObjectFacts, Covered, str | None]:
@@ -193,7 +241,7 @@ def _dropped_since(chain: Chain, newest: int) -> set[str]:
         damage: Damage = []
         with contextlib.suppress(StoreError):
             _, records = parse(chain.fetch(number), f"generation {number}", damage)
-            dropped |= {record.made for record in records if isinstance(record, Drop)}
+            dropped |= {record.made for record in records if isinstance(record, Drop | IndexDrop)}
     return dropped
 
 

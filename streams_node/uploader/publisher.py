@@ -11,6 +11,7 @@ from typing import NamedTuple
 import sql
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import FORMAT, Chain, Drop, Header, Object, Record, changes, check, compose, local, published
+from streams_node.manifest.indexes import Told
 from streams_node.objects.threads import Threads
 from streams_node.placement.made import Made, Rewrite, Seal
 from streams_node.testing.crashpoints import crash_point
@@ -37,6 +38,7 @@ class Composed:
     objects: list[Made]
     drops: list[str]
     newest_change: int
+    told: tuple[Told, ...]  # of indexes
     sum: str | None = None  # once it is in the bucket
 
 
@@ -99,7 +101,7 @@ class Publisher:
         header = self._header(seals[-1].through_row if seals else self.standing.through_row, complete=changed.complete)
         ends = [seal.ends for seal in seals if seal.ends is not None]
         data = await self._threads.run(compose, header, lines, ends)
-        return Composed(header, data, seals, taken, objects, drops, changed.newest_change)
+        return Composed(header, data, seals, taken, objects, drops, changed.newest_change, changed.told)
 
     def _header(self, through_row: int, *, complete: bool) -> Header:
         ledger, standing = self._ledger, self.standing
@@ -142,6 +144,7 @@ def _apply(db: sqlite3.Connection, composed: Composed, now_us: int) -> None:
         composed.drops,
         newest_change=composed.newest_change,
         now_us=now_us,
+        told=composed.told,
     )
     for made in composed.objects:
         if made.directory is not None:

@@ -102,7 +102,7 @@ def test_all_is_well(place: Path, more: list[str], capsys: pytest.CaptureFixture
     found = lines(capsys)
     assert {each["problem"] for each in found} == {""}
     what = [(each["what"], each["good"]) for each in found]
-    expected = [("owner", 1), ("generation", 4), ("snapshot", 1), ("object", 2), ("stream", 3)]
+    expected = [("owner", 1), ("generation", 4), ("snapshot", 1), ("object", 2), ("index", 0), ("stream", 3)]
     assert what == (expected[:-1] if more else expected)
     assert run(place, "verify") == 0
     assert "holds everything that the catalogue names" in capsys.readouterr().err

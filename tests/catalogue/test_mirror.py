@@ -64,7 +64,7 @@ def test_a_statement_of_the_mirror_prepares(name: str) -> None:
             db.execute(mirror_statements().make_covered)
         statement = getattr(mirror_statements(), name)
         if name not in {"make_covered", "attach_mirror", "detach_mirror"}:
-            values = {"now_us": 1, "stream": 1} if ":" in statement else (None,) * 17
+            values = {"now_us": 1, "stream": 1, "used": "[]"} if ":" in statement else (None,) * 17
             count = statement.count("?") if "?1" not in statement else 11
             found = db.execute(f"EXPLAIN {statement}", values if isinstance(values, dict) else values[:count])
             assert found.fetchone()

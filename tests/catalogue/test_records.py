@@ -20,6 +20,10 @@ from streams_node.manifest.records import (
     Drop,
     End,
     Gone,
+    IndexCovers,
+    IndexDrop,
+    IndexObject,
+    IndexPlan,
     NewerFormat,
     Object,
     Producer,
@@ -63,6 +67,22 @@ RECORDS: list[st.SearchStrategy[Record]] = [
     st.builds(Producer, id=numbers, producer=names, epoch=numbers, seq=numbers, next_seq=numbers),
     st.composite(objects)(),
     st.builds(Drop, made=mades),
+    st.builds(
+        IndexPlan, id=numbers, generation=numbers, configs=st.dictionaries(names, names, max_size=3), since_us=numbers,
+        kept=st.dictionaries(names, st.lists(names, max_size=2).map(tuple), max_size=2),
+    ),
+    st.builds(
+        IndexObject, made=mades, family=names, level=numbers, bytes=numbers, sum=names, rows=numbers,
+        filter_bytes=numbers, filter_sum=names, sections=st.dictionaries(names, numbers, max_size=2),
+        payload_bytes=numbers, made_us=numbers,
+    ),
+    st.builds(
+        IndexCovers, made=mades, configs=st.just(("a", "b")),
+        covers=st.lists(
+            st.tuples(numbers, st.integers(0, 9), st.integers(9, 20), st.integers(0, 1), *([numbers] * 6)), max_size=3
+        ).map(tuple),
+    ),
+    st.builds(IndexDrop, made=mades),
     names.map(lambda name: Unknown(json.dumps({"t": "later", "name": name}).encode())),
 ]  # fmt: skip
 records = st.lists(st.one_of(RECORDS), max_size=30)
