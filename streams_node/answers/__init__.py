@@ -14,12 +14,13 @@ Dies     holds nothing that is not stored elsewhere.
     found = await indexes.routing_keys(cold, state, config, after=None, limit=100, seconds=2.5)
     pruner = indexes.pruner(state.id, wants)                             # for one read: see `read.scan`
 
-`runs.py` is what threads share, `pruning.py` asks for values, `keys.py` reads keys of entries, `routing_keys.py` puts a
-page of them together.
+`configs.py` says which covers mean what a stream means, `runs.py` is what threads share, `pruning.py` asks for values,
+`keys.py` reads keys of entries, `routing_keys.py` puts a page of them together.
 """
 
+from streams_node.answers.configs import configs_of
 from streams_node.answers.indexes import Indexes
 from streams_node.answers.pruning import Want, filter_want, key_want
 from streams_node.answers.routing_keys import KeysPage
 
-__all__ = ["Indexes", "KeysPage", "Want", "filter_want", "key_want"]
+__all__ = ["Indexes", "KeysPage", "Want", "configs_of", "filter_want", "key_want"]

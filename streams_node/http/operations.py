@@ -119,6 +119,15 @@ INPUTS: Mapping[str, Input] = {
     "prefix": Input("query", _TEXT, "Only ids that begin so."),
     "after": Input("query", _TEXT, "Only ids that come after this one: the `next_cursor` of the page before."),
     "limit": Input("query", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000}, "Entries of a page."),
+    "limit.keys": Input(
+        "query", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "Routing keys of a page."
+    ),
+    "after.keys": Input(
+        "query",
+        _TEXT,
+        "Only keys that come after this one: the `next_after` of the page before. A blank one stands behind the blank "
+        "key; leave it out to begin.",
+    ),
     "limit.streams": Input(
         "query", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}, "Streams of a page."
     ),
@@ -307,6 +316,15 @@ _PK = _READ._replace(
     inputs=" ".join(name for name in _READ.inputs.split() if name != "key.query"),
 )
 
+_ROUTING_KEYS = Operation(
+    "The distinct routing keys of a stream whose schema says where they stand, in the order of their UTF-8, page by "
+    "page. They come from the index, from the newest entries, and from one sealed object at most that is not indexed yet; "
+    "`coverage` says whether others may be missing.",
+    "limit.keys after.keys",
+    (Answer(200, "A page.", "Cache-Control", "view"),),
+    f"bad_request not_found overloaded {_SEALED_CODES}",
+)
+
 _STREAM: Mapping[str, Operation] = {
     "create": Operation(
         "Creates a stream, or confirms that it is there as asked. A body is the stream's first content: it is checked "
@@ -485,6 +503,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "bucket.pk.read": _PK,
     "sub.flush": _FLUSH,
     "bucket.sub.flush": _FLUSH,
+    "sub.routing-keys": _ROUTING_KEYS,
+    "bucket.sub.routing-keys": _ROUTING_KEYS,
     "sub.schema.get": _SCHEMA_GET,
     "bucket.sub.schema.get": _SCHEMA_GET,
     "sub.schema.update": _SCHEMA_UPDATE,
@@ -541,6 +561,36 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "boundaries": "Where each version begins, in ascending order.",
         "schemas": "The JSON Schema of each version.",
         "lenses": "The lens from each version to the next one, with its defaults filled in.",
+    },
+    "RoutingKeySource": {"kind": "`routing_key`.", "name": "Blank: a stream has one routing key."},
+    "RoutingKeysCoverage": {
+        "complete": "Whether no key is missing. Otherwise keys may be missing before and between those of the page.",
+        "indexed_segments": "Sealed parts of the stream that the index covers, as they were when it was made.",
+        "scanned_uploaded_segments": "Objects of the bucket whose keys were read for this answer.",
+        "scanned_local_segments": "0: what is sealed and not in the bucket yet is read as a part of the log.",
+        "scanned_wal_rows": "Entries of the log whose keys the answer rests on.",
+        "possible_missing_uploaded_segments": "Objects of the bucket that are not indexed and were not read.",
+        "possible_missing_local_segments": "0: the log is read whole.",
+    },
+    "RoutingKeysTiming": {
+        "lexicon_run_get_ms": "Fetching parts of the index that were not on this node.",
+        "lexicon_decode_ms": "Opening them.",
+        "lexicon_enumerate_ms": "Finding the page in them.",
+        "lexicon_merge_ms": "Putting it together with what is not indexed.",
+        "fallback_scan_ms": "Reading the keys of a sealed object.",
+        "fallback_segment_get_ms": "Fetching it.",
+        "fallback_wal_scan_ms": "Reading the keys of the log.",
+        "lexicon_runs_loaded": "Parts of the index that were asked.",
+    },
+    "RoutingKeysView": {
+        "stream": "The name of the stream, as in its `/v1` path.",
+        "source": "What the keys are of.",
+        "took_ms": "How long the answer took.",
+        "coverage": "What the answer rests on.",
+        "timing": "What it took, in milliseconds.",
+        "keys": "The keys, each once.",
+        "next_after": "To be sent as `after` for the next page; null at the end. Where keys may be missing it comes with "
+        "every page that has any.",
     },
     "RoutingKeyView": {
         "jsonPointer": "Where it stands in an entry.",

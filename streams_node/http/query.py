@@ -70,8 +70,10 @@ def read_query(query_string: bytes) -> ReadQuery:
     return ReadQuery(offset, mode, timeout_ms, bytes_max, _cursor(found), _raw(found), *chosen)
 
 
-def parameters(query_string: bytes, known: frozenset[str]) -> dict[str, str]:
-    """The known parameters of a query, each at most once."""
+def parameters(
+    query_string: bytes, known: frozenset[str], *, blank: frozenset[str] = frozenset(("key",))
+) -> dict[str, str]:
+    """The known parameters of a query, each at most once; some may be blank: a key that is blank is none."""
     try:
         pairs = parse_qsl(
             query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX
@@ -85,7 +87,7 @@ def parameters(query_string: bytes, known: frozenset[str]) -> dict[str, str]:
                 raise InvalidRequest(f"parameter `{name}`", "given once", "two values")
             if not value and name == "filter":
                 raise BadFilter("filter must not be empty", position=0)
-            if not value and name != "key":  # a key that is blank is none
+            if not value and name not in blank:
                 raise InvalidRequest(f"parameter `{name}`", "not blank")
             found[name] = value
     return found

@@ -62,6 +62,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
+    Route("sub.routing-keys", "GET", "/v1/stream/{path}/_routing_keys", _P, Access.KEY, "the routing keys of a stream"),
     Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
     Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
     Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
@@ -91,6 +92,14 @@ ROUTES: tuple[Route, ...] = (
     Route("bucket.sub.profile.get", "GET", "/{bucket}/{stream}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route(
         "bucket.sub.profile.update", "POST", "/{bucket}/{stream}/_profile", _P, Access.KEY, "change a stream's profile"
+    ),
+    Route(
+        "bucket.sub.routing-keys",
+        "GET",
+        "/{bucket}/{stream}/_routing_keys",
+        _P,
+        Access.KEY,
+        "the routing keys of a stream",
     ),
     Route(
         "flush-cold",

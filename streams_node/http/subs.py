@@ -18,6 +18,7 @@ from streams_node.http.paths import Target
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
 from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.routes import Route, sub_route
+from streams_node.http.routing_keys import read_routing_keys
 from streams_node.http.schemas import SCHEMA_BODY_BYTES_MAX, read_schema, update_schema
 from streams_node.protocol.etags import matches
 
@@ -35,6 +36,7 @@ SUBS: Mapping[tuple[str, str], Sub] = {
     ("POST", "_flush"): Sub(flush),
     ("GET", "_profile"): Sub(read_profile),
     ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
+    ("GET", "_routing_keys"): Sub(read_routing_keys),
     ("GET", "_schema"): Sub(read_schema),
     ("POST", "_schema"): Sub(update_schema, SCHEMA_BODY_BYTES_MAX),
 }

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from streams_node.answers import Indexes
 from streams_node.objects import RequestCounts
 from streams_node.read.cold import ColdReader
 
@@ -10,6 +11,10 @@ class Tiers(Protocol):
     @property
     def reader(self) -> ColdReader | None:
         """Reads entries that are not in the log any more."""
+
+    @property
+    def indexes(self) -> Indexes | None:
+        """Answers out of index objects."""
 
     @property
     def generation(self) -> int:
@@ -42,6 +47,7 @@ class NoTiers:
     generation = 0
     published_through = 0
     reader: ColdReader | None = None
+    indexes: Indexes | None = None
 
     def __init__(self) -> None:
         self.counts = RequestCounts()

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from streams_node.answers import Indexes
 from streams_node.cache import Cache, Limits
 from streams_node.collector import Collector
 from streams_node.compactor.stage import Compactor
@@ -54,6 +55,7 @@ class Tiering:
         self.threads = Threads(settings.upload_threads + _SPARE_THREADS, "object-store")
         self.cache: Cache | None = None
         self.reader: ColdReader | None = None
+        self.indexes: Indexes | None = None
         self.segmenter: Segmenter | None = None
         self.uploader: Uploader | None = None
         self.compactor: Compactor | None = None
@@ -110,6 +112,10 @@ class Tiering:
         root = settings.objects_folder if settings.object_store == "folder" else None
         self.cache = await Cache.open(self._folder.room("cache"), store, limits, local=root)
         self.reader = ColdReader(database, self.cache, settings)
+        copies = self._folder.room("cache") / "index"
+        copies.mkdir(exist_ok=True)
+        limits = limits._replace(bytes_max=settings.index_cache_bytes_max)
+        self.indexes = Indexes(database, await Cache.open(copies, store, limits, local=root))
         self._compose(store, opening)
 
     def _compose(self, store: RetryingStore, opening: Opening) -> None:
@@ -152,6 +158,8 @@ class Tiering:
         self._tasks = {}
         for worker in self._workers:
             await worker.stop()
+        if self.indexes is not None:
+            await self.indexes.close()
         if self.reader is not None:
             await self.reader.close()
         if self.cache is not None:
