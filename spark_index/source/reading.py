@@ -122,8 +122,7 @@ def _shaped(table: Any, views: tuple[View, ...], wanted: Wanted, *, json: bool) 
 
 def _runs(streams: Any, seqs: Any, views: tuple[View, ...]) -> Iterator[_Run]:
     """Rows of one stream follow each other without a gap in their sequences."""
-    encoded = pc.run_end_encode(streams.combine_chunks() if isinstance(streams, pa.ChunkedArray) else streams)
-    encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+    encoded = pc.run_end_encode(_flat(streams))
     by_life = {life: list(found) for life, found in groupby(views, key=lambda view: view.life)}
     low = 0
     for life, high in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
@@ -151,7 +150,7 @@ def _mask(table: Any, wanted: Wanted) -> Any:
     mask = None
     for test in tests:
         mask = test if mask is None else pc.and_(mask, test)
-    return mask
+    return None if mask is None else _flat(mask)
 
 
 def _batch(table: Any, owners: Any, views: list[View], *, json: bool) -> Any:
@@ -162,23 +161,21 @@ def _batch(table: Any, owners: Any, views: list[View], *, json: bool) -> Any:
         "bucket": of_view([view.bucket for view in views], pa.string()),
         "stream": of_view([view.name for view in views], pa.string()),
         "incarnation": of_view([view.id for view in views], pa.int64()),
-        "seq": _whole(table, "seq"),
+        "seq": _flat(table.column("seq")),
         "offset": pa.array(_offsets(table.column("seq").to_pylist(), owners, views), pa.string()),
-        "append_ts": _whole(table, "append_ts"),
-        "schema_version": _whole(table, "schema_version"),
-        "key": _whole(table, "key"),
-        "payload": _whole(table, "payload"),
+        "append_ts": _flat(table.column("append_ts")),
+        "schema_version": _flat(table.column("schema_version")),
+        "key": _flat(table.column("key")),
+        "payload": _flat(table.column("payload")),
     }
     if json:
         columns["json"] = _text(columns["payload"])
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _whole(table: Any, name: str) -> Any:
-    column = table.column(name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # of no or several chunks, by version
-        return column.chunk(0) if column.num_chunks else pa.array([], column.type)
-    return column
+def _flat(column: Any) -> Any:
+    """One array: what comes of a table has chunks, none for no rows."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _offsets(seqs: list[int], owners: Any, views: list[View]) -> list[str]:
