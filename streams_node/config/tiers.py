@@ -123,7 +123,7 @@ class TierSettings(BaseSettings):
     index_cache_bytes_max: Bytes = Field(
         default=1 * GiB,
         ge=16 * MiB,
-        description="Disk for copies of index objects in `cache/index/`; of their own: a scan of history drives out none.",
+        description="Disk for copies of index objects in `cache/index/`, apart: reading history drives out none.",
     )
     decoded_bytes_max: Bytes = Field(
         default=32 * MiB, ge=1 * MiB, description="Memory for decoded parts of objects that were just read."

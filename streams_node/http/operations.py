@@ -318,8 +318,8 @@ _PK = _READ._replace(
 
 _ROUTING_KEYS = Operation(
     "The distinct routing keys of a stream whose schema says where they stand, in the order of their UTF-8, page by "
-    "page. They come from the index, from the newest entries, and from one sealed object at most that is not indexed yet; "
-    "`coverage` says whether others may be missing.",
+    "page. They come from the index, from the newest entries, and from one sealed object at most that is not indexed "
+    "yet; `coverage` says whether others may be missing.",
     "limit.keys after.keys",
     (Answer(200, "A page.", "Cache-Control", "view"),),
     f"bad_request not_found overloaded {_SEALED_CODES}",
@@ -589,8 +589,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "coverage": "What the answer rests on.",
         "timing": "What it took, in milliseconds.",
         "keys": "The keys, each once.",
-        "next_after": "To be sent as `after` for the next page; null at the end. Where keys may be missing it comes with "
-        "every page that has any.",
+        "next_after": "To be sent as `after` for the next page; null at the end. Where keys may be missing it comes "
+        "with every page that has any.",
     },
     "RoutingKeyView": {
         "jsonPointer": "Where it stands in an entry.",
