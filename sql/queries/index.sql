@@ -5,7 +5,7 @@ SELECT generation, configs, since_us FROM index_plans WHERE stream = ?;
 -- name: put_plan
 -- How a stream should be indexed from now on; the same as before changes nothing.
 INSERT INTO index_plans (stream, generation, configs, since_us)
-VALUES (:stream, :configs <> '{}', :configs, :now_us)
+VALUES (?, ?, ?, ?)
     ON CONFLICT (stream) DO UPDATE SET configs = excluded.configs, generation = generation + 1, since_us = excluded.since_us
     WHERE configs <> excluded.configs;
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import sql
 from streams_node.errors import InvalidDeclaration, LensMismatch, Overloaded
+from streams_node.indexing.plans import configs_of, plan_statement
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.ingest.state import StreamState
@@ -33,6 +34,7 @@ class _Draft(NamedTuple):
     before: Standing
     meaning: Meaning
     stored: Stored
+    configs: str  # of the indexes
     changed: bool
 
 
@@ -62,7 +64,8 @@ async def _drafted(ledger: Ledger, state: StreamState, decide: Decide) -> _Draft
 
     def draft() -> _Draft:
         after = decide(before, facts)
-        return _Draft(before, Meaning.of(after, commons), after.encode(), changed=after != before)
+        configs = configs_of(after.registry, after.profile, is_json=facts.is_json)
+        return _Draft(before, Meaning.of(after, commons), after.encode(), configs, changed=after != before)
 
     if state.meaning is not None and state.meaning.problem is not None:
         raise state.meaning.problem
@@ -91,8 +94,9 @@ def _decided(ledger: Ledger, state: StreamState, draft: _Draft) -> Declared:
     committer.open.writes.statements += [
         (_SCHEMAS.put_schema, (state.id, stored.registry, stored.config)),
         (_SCHEMAS.count_meaning, (state.meaning_number, stored.profile, state.bucket_id, state.name.stream)),
+        plan_statement(state.id, draft.configs, ledger.now_us()),
     ]
-    committer.open.meant.append((state, meaning))
+    committer.open.meant.append((state, meaning, state.meaning_number))
     state.batch = batch = committer.added(len(stored.registry), 2)
     ledger.states.weigh(state)
     return Declared(meaning.standing, batch)
