@@ -5,9 +5,9 @@ Pulls    nothing: (stream, field, value) columns come in, values as `search.lang
 Hands on, from this package:
 
     build(objects, target) -> Built         objects: (id, tables with `stream`, `field`, `value`), each object once
-    merge(readers, target) -> Built         the runs of disjoint objects as one; Built is (written, filter)
+    merge(readers, target) -> Built         the runs of disjoint entries as one; Built is (written, filter)
     may_hold(filter, stream, field, value)  filter: Filter(data), kept in memory; False: do not read the run
-    Exact(source)                           .objects_of(stream, field, value)
+    Exact(source)                           .objects_of(stream, field, value), .ordinals_of the same
 
 Keeps    what an index does not name, its objects do not hold: it never misses. What it names, they hold, but for values
          beyond STORED_BYTES_MAX, of which only the hash and the beginning are compared. A filter says `no` only where
@@ -17,6 +17,6 @@ Dies     while writing: a file that nothing names.
 
 from indexers.exact.filter import Filter
 from indexers.exact.read import Exact, may_hold
-from indexers.exact.write import FAMILY, STORED_BYTES_MAX, Built, build, merge, utf8
+from indexers.exact.write import FAMILY, STORED_BYTES_MAX, Built, build, merge, utf8, values_of
 
-__all__ = ["FAMILY", "STORED_BYTES_MAX", "Built", "Exact", "Filter", "build", "may_hold", "merge", "utf8"]
+__all__ = ["FAMILY", "STORED_BYTES_MAX", "Built", "Exact", "Filter", "build", "may_hold", "merge", "utf8", "values_of"]

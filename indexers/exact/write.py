@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
 from indexers.exact.filter import FilterBuilder
-from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.runs import Family, Living, RunReader, RunWriter, Target, Written, combined, merge_blocks, moved
 
 STORED_BYTES_MAX = 512  # of a value; behind it the hash of the whole decides, so that a 10 MB value costs no 10 MB here
 FAMILY = Family(
@@ -61,11 +61,14 @@ def hash_of(stream: int, field: str, value: bytes) -> int:
 
 
 def build(objects: Iterable[tuple[str, Iterable[Any]]], target: Target) -> Built:
-    """A run of these objects; `value` is text or binary. Memory goes by their distinct values."""
+    """A run of these objects; `value` is text or binary. Memory goes by their distinct values.
+
+    Who has much of one object makes `values_of` each part of it first.
+    """
     names, found = list[str](), list[Any]()
     for ordinal, (name, tables) in enumerate(objects):
         names.append(name)
-        counted = [_counted(table) for table in tables]
+        counted = [table if "count" in table.column_names else values_of(table) for table in tables]
         if counted:
             table = pa.concat_tables(counted)
             if len(counted) > 1:
@@ -79,12 +82,12 @@ def build(objects: Iterable[tuple[str, Iterable[Any]]], target: Target) -> Built
         return Built(writer.finish(), filtered.finish())
 
 
-def merge(readers: Sequence[RunReader], target: Target) -> Built:
-    """One run of all that the given ones cover, with a filter of its own."""
+def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living] | None = None) -> Built:
+    """One run of all that the given ones cover, with a filter of its own; of each reader only what is living."""
     names = combined(readers)
     shifted, before = list[Iterator[Any]](), 0
-    for reader in readers:
-        shifted.append(_moved(reader, before))
+    for reader, kept in zip(readers, living or [None] * len(readers), strict=True):
+        shifted.append(moved(reader, before, kept))
         before += len(reader.objects)
     filtered, last = FilterBuilder(sum(reader.rows for reader in readers)), pa.array([], pa.uint64())
     with RunWriter(FAMILY, target, names) as writer:
@@ -96,7 +99,7 @@ def merge(readers: Sequence[RunReader], target: Target) -> Built:
         return Built(writer.finish(), filtered.finish())
 
 
-def _counted(table: Any) -> Any:
+def values_of(table: Any) -> Any:
     """(stream, field, value, count) of one table, distinct."""
     table = table.select(["stream", "field", "value"]).filter(pc.is_valid(table.column("value")))
     ones = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
@@ -127,13 +130,6 @@ def _seeds(table: Any) -> Iterator[int]:
     pairs = table.select(["stream", "field"]).group_by(["stream", "field"], use_threads=False)
     groups = pairs.aggregate([([], "count_all")]).to_pylist()  # they come in the order of their first rows
     return chain.from_iterable(repeat(_seed(row["stream"], row["field"]), row["count_all"]) for row in groups)
-
-
-def _moved(reader: RunReader, before: int) -> Iterator[Any]:
-    at = FAMILY.schema.get_field_index("object")
-    for table in reader.tables():
-        moved = pc.add(table.column("object"), pa.scalar(before, pa.int32()))
-        yield table.set_column(at, FAMILY.schema.field(at), moved)
 
 
 def _distinct(rows: Any) -> Any:

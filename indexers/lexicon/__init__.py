@@ -5,8 +5,8 @@ Pulls    nothing: (stream, key) columns of sealed objects come in.
 Hands on, from this package:
 
     build(objects, target) -> Written       objects: (id, tables with `stream` and `key`), each object once
-    merge(readers, target) -> Written       the runs of disjoint objects as one
-    Lexicon(source)                         .keys(stream, after), .objects_of(stream, key)
+    merge(readers, target) -> Written       the runs of disjoint entries as one
+    Lexicon(source)                         .keys(stream, after), .objects_of(stream, key), .ordinals_of the same
     key_page(lexicons, stream, after=, limit=) -> KeyPage      distinct keys over many runs
 
 Keeps    every key of every entry is in the run once a stream, with all objects that hold it and the number of entries;

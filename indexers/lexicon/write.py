@@ -3,7 +3,7 @@
 stream   int64
 key      string          a routing key, unshortened
 objects  list<int32>     ordinals of the objects in the metadata that hold the key, ascending
-count    int64           entries with this key in all of them
+count    int64           entries with this key in all of them; after objects were left out, at most so many
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.runs import Family, Living, RunReader, RunWriter, Target, Written, alive, combined, merge_blocks
 
 FAMILY = Family(
     name="lexicon",
@@ -44,12 +44,12 @@ def build(objects: Iterable[tuple[str, Iterable[Any]]], target: Target) -> Writt
         return writer.finish()
 
 
-def merge(readers: Sequence[RunReader], target: Target) -> Written:
-    """One run of all that the given ones cover."""
+def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living] | None = None) -> Written:
+    """One run of all that the given ones cover; of each only what is living."""
     names = combined(readers)
     shifted, before = list[Iterator[Any]](), 0
-    for reader in readers:
-        shifted.append(_spread(reader, before))
+    for reader, kept in zip(readers, living or [None] * len(readers), strict=True):
+        shifted.append(_spread(reader, before, kept))
         before += len(reader.objects)
     with RunWriter(FAMILY, target, names) as writer:
         for table in merge_blocks(shifted, FAMILY.key, _joined):
@@ -66,17 +66,23 @@ def _narrow(table: Any, ordinal: int) -> Any:
     return pa.table(columns, names=_NARROW.names).cast(_NARROW)
 
 
-def _spread(reader: RunReader, before: int) -> Iterator[Any]:
+def _spread(reader: RunReader, before: int, living: Living) -> Iterator[Any]:
     """The rows of a run, one for each object of a key. The count goes to the first of them: only the sum is kept."""
     for table in reader.tables():
         lists = table.column("objects").chunk(0)
-        parents = pc.list_parent_indices(lists)
+        parents, ordinals = pc.list_parent_indices(lists), pc.list_flatten(lists)
+        if living is not None:
+            streams = table.column("stream").chunk(0).take(parents)
+            kept = alive(pa.table([streams, ordinals], names=["stream", "object"]), living)
+            parents, ordinals = parents.filter(kept), ordinals.filter(kept)
+            if not len(parents):
+                continue
         first = pc.fill_null(pc.not_equal(parents, _previous(parents)), True)  # noqa: FBT003 - pyarrow's way
         counts = pc.if_else(first, table.column("count").chunk(0).take(parents), 0)
         columns = [
             table.column("stream").chunk(0).take(parents),
             table.column("key").chunk(0).take(parents),
-            pc.add(pc.list_flatten(lists), pa.scalar(before, pa.int32())),
+            pc.add(ordinals, pa.scalar(before, pa.int32())),
             counts,
         ]
         yield pa.table(columns, names=_NARROW.names).cast(_NARROW)

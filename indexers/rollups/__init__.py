@@ -4,12 +4,12 @@ Owns     the format of rollup runs; the bucket of a value in a log2_v1 histogram
 Pulls    nothing: columns of the entries that contribute come in, as `search.language` has read and filtered them.
 Hands on, from this package:
 
-    Part(stream, rollup, times, dimensions, measures, intervals)    entries of one stream for one rollup
+    Part(stream, rollup, times, dimensions, measures, intervals)    entries for one rollup
     Counted, Summarised, Parts              the columns of a measure of each kind
     build(objects, target) -> Written       objects: (id, Parts), each object once
-    merge(readers, target) -> Written       the runs of disjoint objects as one
-    Rollups(source)                         .windows(stream, rollup, interval, begin, end)
-    windows(readers, stream, rollup, interval, begin, end)      the same over many runs, added up
+    merge(readers, target) -> Written       the runs of disjoint entries as one
+    Rollups(source)                         .windows(stream, rollup, interval, begin, end, ordinals)
+    windows([(reader, ordinals), …], stream, …)     the same over many runs, added up
     Summary                                 count, sum, min, max, histogram; `+=`
 
 Keeps    a run and its merges tell what a recount of the entries tells: counts, minima, maxima and buckets exactly, sums
@@ -18,7 +18,18 @@ Dies     while writing: a file that nothing names.
 """
 
 from indexers.rollups.read import Rollups, Summary, Window, windows
-from indexers.rollups.write import FAMILY, INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised, build, merge
+from indexers.rollups.write import (
+    FAMILY,
+    INTERVAL_MS_MAX,
+    Counted,
+    Measure,
+    Part,
+    Parts,
+    Summarised,
+    build,
+    merge,
+    parts_of,
+)
 
 __all__ = [
     "FAMILY",
@@ -33,5 +44,6 @@ __all__ = [
     "Window",
     "build",
     "merge",
+    "parts_of",
     "windows",
 ]

@@ -3,6 +3,7 @@
 import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -11,6 +12,8 @@ import pyarrow.compute as pc
 
 from indexers.rollups.write import FAMILY
 from indexers.runs import RunReader, Source, Written
+
+Ordinals = AbstractSet[int] | None  # of objects in a run; None: all of them
 
 
 @dataclass(slots=True)
@@ -50,19 +53,24 @@ class Rollups(RunReader):
     def __init__(self, source: Source, *, name: str = "", expected: Written | None = None) -> None:
         super().__init__(FAMILY, source, name=name, expected=expected)
 
-    def windows(self, stream: int, rollup: str, interval: int, begin: int, end: int) -> Iterator[Window]:
+    def windows(
+        self, stream: int, rollup: str, interval: int, begin: int, end: int, ordinals: Ordinals = None
+    ) -> Iterator[Window]:
         """The windows that lie in [begin, end) as a whole, by start, then by the JSON text of their dimensions.
 
-        Times are milliseconds. What the range cuts off at its edges is the caller's to count from the entries.
+        Times are milliseconds. What the range cuts off at its edges is the caller's to count from the entries. With
+        `ordinals`, only what is of these objects counts: those whose covers may be used.
         """
-        for (start, text), measures in self.rows_within(stream, rollup, interval, begin, end):
+        for (start, text), measures in self.rows_within(stream, rollup, interval, begin, end, ordinals):
             yield Window(start, tuple(json.loads(text)), measures)
 
     def rows_within(
-        self, stream: int, rollup: str, interval: int, begin: int, end: int
+        self, stream: int, rollup: str, interval: int, begin: int, end: int, ordinals: Ordinals = None
     ) -> Iterator[tuple[tuple[int, str], dict[str, Summary]]]:
         """The same with the dimensions as they are stored, in the order of the run."""
         rows = self._rows(stream, rollup, interval, begin, end - interval)
+        if ordinals is not None:
+            rows = (row for row in rows if row["object"] in ordinals)
         for key, group in groupby(rows, key=lambda row: (row["start"], row["dimensions"])):
             measures = dict[str, Summary]()
             for row in group:
@@ -70,7 +78,8 @@ class Rollups(RunReader):
                 if row["bucket"] is None:
                     summary += Summary(row["count"], row["sum"], row["min"], row["max"])
                 else:
-                    summary.histogram[row["bucket"].decode("utf-8", "surrogatepass")] = row["count"]
+                    bucket = row["bucket"].decode("utf-8", "surrogatepass")
+                    summary.histogram[bucket] = summary.histogram.get(bucket, 0.0) + row["count"]
                 measures[row["measure"]] = summary
             yield key, measures
 
@@ -87,10 +96,10 @@ class Rollups(RunReader):
 
 
 def windows(
-    readers: Sequence[Rollups], stream: int, rollup: str, interval: int, begin: int, end: int
+    readers: Sequence[tuple[Rollups, Ordinals]], stream: int, rollup: str, interval: int, begin: int, end: int
 ) -> Iterator[Window]:
-    """The windows of all the runs in [begin, end), those of one start and dimensions added up."""
-    sorted_runs = (reader.rows_within(stream, rollup, interval, begin, end) for reader in readers)
+    """The windows of these objects of the runs in [begin, end), those of one start and dimensions added up."""
+    sorted_runs = (each.rows_within(stream, rollup, interval, begin, end, ordinals) for each, ordinals in readers)
     merged = heapq.merge(*sorted_runs, key=lambda row: row[0])
     for (start, text), group in groupby(merged, key=lambda row: row[0]):
         added = dict[str, Summary]()

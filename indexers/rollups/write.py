@@ -7,10 +7,12 @@ start       int64            of the window, milliseconds since 1970: a multiple 
 dimensions  string           JSON array in ASCII of the dimensions' exact texts or nulls, in the order of the rollup
 measure     string
 bucket      binary or null   null: the summary; else the key of a bucket of its histogram
+object      int32            ordinal of the object whose entries these are
 count       double           records, or what is in the bucket
 sum, min, max   double or null   of a summary that has them
 
-A histogram is rows of its own, so all rows add up alike: count and sum are added, min and max compared.
+A histogram is rows of its own, so all rows add up alike: count and sum are added, min and max compared. Objects are not
+added up in a run: a cover that is trimmed, deleted or superseded would stay in every sum.
 """
 
 import json
@@ -21,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.runs import Family, RunReader, RunWriter, Target, Written, combined, merge_blocks
+from indexers.runs import Family, Living, RunReader, RunWriter, Target, Written, combined, merge_blocks, moved
 
 # Far above every useful window, and low enough that no start of a window leaves 64 bits: dates of records are within
 # 8.64e15 ms of 1970. What is configured beyond is answered from the entries.
@@ -38,19 +40,21 @@ FAMILY = Family(
             pa.field("dimensions", pa.string(), nullable=False),
             pa.field("measure", pa.string(), nullable=False),
             pa.field("bucket", pa.binary(), nullable=True),
+            pa.field("object", pa.int32(), nullable=False),
             pa.field("count", pa.float64(), nullable=False),
             pa.field("sum", pa.float64(), nullable=True),
             pa.field("min", pa.float64(), nullable=True),
             pa.field("max", pa.float64(), nullable=True),
         ]
     ),
-    key=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket"),
-    dictionary=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "count"),
+    key=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "object"),
+    dictionary=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "object", "count"),
     encodings={},
 )
 _ORDER = [(name, "ascending", "at_start") for name in FAMILY.key]
 _VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
-_WINDOW = ["start", "dimensions"]
+_WINDOW = ["stream", "start", "dimensions"]
+_OBJECT = FAMILY.schema.get_field_index("object")
 _EXPONENT_BITS, _EXPONENT_BIAS, _EXPONENT_MASK = 52, 1023, 0x7FF
 _LOG2_KEYS = [str(2**exponent).encode() for exponent in range(1024)]
 
@@ -86,9 +90,9 @@ Measure = Counted | Summarised | Parts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Entries of a stream that contribute to a rollup: columns of one length, Arrow arrays or sequences."""
+    """Entries that contribute to a rollup: columns of one length, Arrow arrays or sequences."""
 
-    stream: int
+    stream: Any  # of all of them, or a column
     rollup: str
     intervals: Sequence[int]  # milliseconds
     times: Any  # milliseconds since 1970, rounded down
@@ -99,22 +103,37 @@ class Part:
 def build(objects: Iterable[tuple[str, Iterable[Part]]], target: Target) -> Written:
     """A run of these objects. Memory goes by their entries, an object at a time, and by their windows."""
     names, found = list[str](), list[Any]()
-    for name, parts in objects:
+    for ordinal, (name, parts) in enumerate(objects):
         names.append(name)
-        rows = [table for part in parts for table in _rows(part)]
-        if rows:
-            found.append(_added(pa.concat_tables(rows)))
+        for table in parts_of(parts):
+            ordinals = pa.repeat(pa.scalar(ordinal, pa.int32()), table.num_rows)
+            found.append(table.set_column(_OBJECT, FAMILY.schema.field(_OBJECT), ordinals))
     with RunWriter(FAMILY, target, names) as writer:
         if found:
             writer.write(_added(pa.concat_tables(found)))
         return writer.finish()
 
 
-def merge(readers: Sequence[RunReader], target: Target) -> Written:
-    """One run of all that the given ones cover."""
+def parts_of(parts: Iterable[Any]) -> list[Any]:
+    """The rows of parts of one object, added up. Who has much of one object makes them of each part of it first."""
+    rows, made = list[Any](), list[Any]()
+    for part in parts:
+        if isinstance(part, Part):
+            rows += _rows(part)
+        else:
+            made.append(part)
+    return [*made, _added(pa.concat_tables(rows))] if rows else made
+
+
+def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living] | None = None) -> Written:
+    """One run of all that the given ones cover; of each only what is living."""
     names = combined(readers)
+    shifted, before = list[Iterator[Any]](), 0
+    for reader, kept in zip(readers, living or [None] * len(readers), strict=True):
+        shifted.append(moved(reader, before, kept))
+        before += len(reader.objects)
     with RunWriter(FAMILY, target, names) as writer:
-        for table in merge_blocks([reader.tables() for reader in readers], FAMILY.key, _added):
+        for table in merge_blocks(shifted, FAMILY.key, lambda rows: rows.sort_by(_ORDER)):
             writer.write(table)
         return writer.finish()
 
@@ -129,12 +148,14 @@ def _added(table: Any) -> Any:
 def _rows(part: Part) -> Iterator[Any]:
     """Rows of the format for each interval and measure, in no order."""
     times = _column(part.times, pa.int64())
-    dimensions = _dimensions(part.dimensions, len(times))
+    stream = pa.repeat(pa.scalar(part.stream, pa.int64()), len(times)) if isinstance(part.stream, int) else part.stream
+    stream = _column(stream, pa.int64())
+    dimensions, texts = _dimensions(part.dimensions, len(times))
     measured = {name: list(_measured(measure, len(times))) for name, measure in part.measures.items()}
     for interval in part.intervals:
         if not 0 < interval <= INTERVAL_MS_MAX:
             raise ValueError(f"an interval of {interval} ms has no windows: at most {INTERVAL_MS_MAX}")
-        window = [_starts(times, interval), dimensions]
+        window = [stream, _starts(times, interval), dimensions]
         for measure, tables in measured.items():
             for table, rows in tables:
                 columns = window if rows is None else [column.take(rows) for column in window]
@@ -142,7 +163,9 @@ def _rows(part: Part) -> Iterator[Any]:
                 keyed = pa.table([*columns, *table.columns], names=names)
                 summed = keyed.group_by([*_WINDOW, "bucket"], use_threads=False).aggregate(_VALUES)
                 summed = summed.rename_columns([*_WINDOW, "bucket", *(name for name, _ in _VALUES)])
-                constants = {"stream": part.stream, "rollup": part.rollup, "interval": interval, "measure": measure}
+                spelled = texts.take(summed.column("dimensions"))
+                summed = summed.set_column(summed.column_names.index("dimensions"), "dimensions", spelled)
+                constants = {"rollup": part.rollup, "interval": interval, "measure": measure, "object": 0}
                 for name, value in constants.items():
                     kind = FAMILY.schema.field(name).type
                     summed = summed.append_column(name, pa.repeat(pa.scalar(value, kind), summed.num_rows))
@@ -195,19 +218,15 @@ def _starts(times: Any, interval: int) -> Any:
     return pc.if_else(pc.greater(whole, times), pc.subtract(whole, interval), whole)
 
 
-def _dimensions(columns: Sequence[Any], count: int) -> Any:
-    """The JSON text of each record's dimensions. Each distinct combination is spelled once."""
+def _dimensions(columns: Sequence[Any], count: int) -> tuple[Any, Any]:
+    """The JSON texts of the records' dimensions, each distinct one spelled once; for each record which one it has."""
     if not columns:
-        return pa.repeat("[]", count)
+        return pa.repeat(pa.scalar(0, pa.int32()), count), pa.array(["[]"])
     encoded = [column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else column for column in columns]
-    spelled: dict[tuple[str | None, ...], str] = {}
-    texts = []
-    for values in zip(*encoded, strict=True):
-        text = spelled.get(values)
-        if text is None:
-            text = spelled[values] = json.dumps(values, separators=(",", ":"))
-        texts.append(text)
-    return pa.array(texts, pa.string())
+    numbers: dict[tuple[str | None, ...], int] = {}
+    found = [numbers.setdefault(values, len(numbers)) for values in zip(*encoded, strict=True)]
+    texts = [json.dumps(values, separators=(",", ":")) for values in numbers]
+    return pa.array(found, pa.int32()), pa.array(texts, pa.string())
 
 
 def _table(*columns: Any) -> Any:

@@ -1,6 +1,6 @@
 """What the families share: a run is a sorted Parquet file of rows with distinct sort keys.
 
-Owns     the file (`runs`) and the block-wise merge of sorted runs (`merge`).
+Owns     the file (`files`) and the block-wise merge of sorted runs (`merge`).
 Pulls    nothing.
 Hands on `RunWriter`, `RunReader`, `Written`, `IndexDamaged`, `IndexTooNew`, `merge_blocks`.
 Keeps    rows leave a writer in the order of the family's key, each key once; a reader verifies page checksums, and the
@@ -18,17 +18,20 @@ from indexers.runs.files import (
     Target,
     Written,
 )
-from indexers.runs.merge import combined, merge_blocks
+from indexers.runs.merge import Living, alive, combined, merge_blocks, moved
 
 __all__ = [
     "Family",
     "IndexDamaged",
     "IndexTooNew",
+    "Living",
     "RunReader",
     "RunWriter",
     "Source",
     "Target",
     "Written",
+    "alive",
     "combined",
     "merge_blocks",
+    "moved",
 ]

@@ -5,13 +5,16 @@ they can be combined and written, and every key is combined once, whole. Then th
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexers.runs.files import RunReader, key_at
 
 Combine = Callable[[Any], Any]
+Living = AbstractSet[tuple[int, int]] | None  # (stream, ordinal): whose rows are kept; None: all
 
 
 def merge_blocks(tables: Sequence[Iterator[Any]], key: Sequence[str], combine: Combine) -> Iterator[Any]:
@@ -29,6 +32,22 @@ def combined(readers: Iterable[RunReader]) -> tuple[str, ...]:
     Two runs may be of one object, each with entries of its own: then it is in the list twice.
     """
     return tuple(name for reader in readers for name in reader.objects)
+
+
+def moved(reader: RunReader, before: int, living: Living) -> Iterator[Any]:
+    """The tables of a run whose rows name an `object`, as the merged run has them: behind so many objects."""
+    at = reader.family.schema.get_field_index("object")
+    for table in reader.tables():
+        kept = table if living is None else table.filter(alive(table, living))
+        ordinals = pc.add(kept.column("object"), pa.scalar(before, pa.int32()))
+        if kept.num_rows:
+            yield kept.set_column(at, reader.family.schema.field(at), ordinals)
+
+
+def alive(table: Any, living: AbstractSet[tuple[int, int]]) -> Any:
+    """Which rows are of living covers. Rare: only after streams were deleted, or configurations superseded."""
+    pairs = zip(table.column("stream").to_pylist(), table.column("object").to_pylist(), strict=True)
+    return pa.array([pair in living for pair in pairs], pa.bool_())
 
 
 class _Held:
