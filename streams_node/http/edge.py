@@ -5,7 +5,6 @@ import hmac
 import re
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, StreamsError, Unauthorized
@@ -79,8 +78,10 @@ class Edge:
         """Whether an append to this address may run without a task: it is a path, as it stands, and a stream's."""
         target = self._targets.get(raw_path)
         if target is None and _PLAIN.fullmatch(raw_path):
-            with suppress(StreamsError):  # it is raised again where it can be answered
+            try:
                 target = self._target(raw_path)
+            except StreamsError:  # it is raised again where it can be answered
+                return False
         return target is not None and target.sub is None
 
     def append_now(self, cycle: Cycle) -> bool:

@@ -17,6 +17,7 @@ from streams_node.wal.lookup import Name
 V1 = b"/v1/stream/"
 _BUCKET = re.compile(r"[a-z0-9_-]{4,64}")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_SIMPLE = re.compile(rb"/v1/stream/([0-9A-Za-z_~-]+)")  # most are: one segment, and nothing in it that could be more
 _CONTROL = re.compile(rb"[\x00-\x20\x7f]")
 RESERVED_BUCKETS = frozenset(
     ("health", "healthz", "livez", "readyz", "metrics", "docs", "schema", "openapi", "elastic", "ui")
@@ -31,6 +32,9 @@ SUBS_OF_TWO = frozenset(
 )
 SUBS_WITH_ARGUMENT = frozenset(("pk", "snapshot", "retention"))
 SUBS_OF_THREE = frozenset((("touch", "templates", "activate"), ("_otlp", "v1", "traces")))
+
+
+_NOT_SIMPLE = frozenset(("streams", "__ds"))
 
 
 class Surface(Enum):
@@ -49,6 +53,11 @@ class Target(NamedTuple):
 
 def v1_target(raw_path: bytes, *, path_bytes_max: int) -> Target:
     """The target of `/v1/stream/{path}`."""
+    simple = _SIMPLE.fullmatch(raw_path)
+    if simple is not None and len(raw_path) <= len(V1) + path_bytes_max:
+        name = simple[1].decode("ascii")
+        if name not in _NOT_SIMPLE:
+            return Target(Name(DEFAULT_BUCKET, name), Surface.V1)
     raw, key = _without_key(raw_path[len(V1) :])
     segments = _segments(raw)
     if segments[0] == "__ds":

@@ -53,7 +53,7 @@ class Batch:
         self.created: list[StreamState] = []
         self.ended: list[StreamState] = []
         self.headed: list[StreamState] = []
-        self.meant: list[tuple[StreamState, Meaning]] = []
+        self.meant: list[tuple[StreamState, Meaning, int]] = []
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
 
@@ -211,15 +211,18 @@ class Committer:
 
     def _add_heads(self, batch: Batch) -> None:
         """Snapshot a slice of heads. All rows decided so far are in this batch or an earlier one: none runs ahead."""
-        part, self._flushing = self._flushing[-HEADS_PER_BATCH:], self._flushing[:-HEADS_PER_BATCH]
+        part = self._flushing[-HEADS_PER_BATCH:]
+        del self._flushing[-HEADS_PER_BATCH:]
+        writes, headed = batch.writes, batch.headed
         for state in part:
             state.dirty = False
             if not state.gone:
-                batch.writes.heads.append(state.head_row())
-                batch.writes.producers += state.producer_rows()
-                state.dirty_producers = None
+                state.add_head(writes.heads)
+                if state.dirty_producers:
+                    writes.producers += state.producer_rows()
+                    state.dirty_producers = None
                 state.batch = batch
-                batch.headed.append(state)
+                headed.append(state)
         if not self._flushing:
             self._flush_due = False
             batch.writes.heads_through = self._flush_through

@@ -1,7 +1,7 @@
 """What is known of a stream in memory: its configuration, what is decided, and what is stored."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streams_node.errors import Gone, InvalidOffset
 from streams_node.meaning import Meaning
@@ -9,7 +9,7 @@ from streams_node.protocol import content_types, offsets
 from streams_node.protocol.offsets import Position
 from streams_node.protocol.producers import Producer
 from streams_node.protocol.times import SECOND_US
-from streams_node.wal.heads import HeadRow, ProducerRow
+from streams_node.wal.heads import ProducerRow
 from streams_node.wal.lookup import Configured, Head, Name
 from streams_node.wal.tails import LogEnd
 
@@ -22,6 +22,7 @@ _PRODUCER_BYTES = 240
 _LOST = "entries above this offset were lost before they reached the bucket"
 _SLACK_SHARE = 10  # a sliding window is stored at most once every tenth of it
 Closing = tuple[str, int, int]  # the producer triple that closed a stream
+_OPEN = (None, None, None)
 
 
 class StreamState:
@@ -65,6 +66,7 @@ class StreamState:
         "tail",
         "tail_closed",
         "tail_meaning",
+        "tail_meaning_number",
         "touched_us",
         "ts",
         "ttl_s",
@@ -116,6 +118,7 @@ class StreamState:
         self.tail = LogEnd(head.last_row, head.ordinal, head.position, head.next_seq)
         self.tail_closed = self.closed
         self.tail_meaning = meaning
+        self.tail_meaning_number = config.meaning
         self.cold_below = 0  # entries below it are known to have left the log; a read saves asking
         # Bookkeeping.
         self.batch: Batch | None = None
@@ -131,6 +134,11 @@ class StreamState:
         """Bytes that keeping this state costs, roughly."""
         meaning = 0 if self.meaning is None else self.meaning.size
         return _BASE_BYTES + len(self.name.stream) + _PRODUCER_BYTES * len(self.producers) + meaning
+
+    @property
+    def change(self) -> int:
+        """Grows with whatever a reader can see of it, as stored (decisions/0013): rows, declarations, trims."""
+        return self.tail.ordinal + self.tail_meaning_number + self.earliest_seq
 
     @property
     def settled(self) -> bool:
@@ -205,13 +213,12 @@ class StreamState:
         self.dies_us = now_us + ttl_s * SECOND_US + slack
         return self.dies_us
 
-    def head_row(self) -> HeadRow:
-        """Its head as decided; to be written in a batch that is not before any of its rows."""
-        by, epoch, seq = self.closed_by or (None, None, None)
-        first, second, third, fourth = self.anchors
-        return HeadRow(
-            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, first, second, third, fourth,
-            int(self.closed), self.schema_version, len(self.producers), self.stream_seq, by, epoch, seq, self.id,
+    def add_head(self, heads: list[Any]) -> None:
+        """Its head as decided, as HEAD_COLUMNS values; to be written in a batch that is not before any of its rows."""
+        by, epoch, seq = self.closed_by or _OPEN
+        heads += (
+            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, *self.anchors,
+            1 if self.closed else 0, self.schema_version, len(self.producers), self.stream_seq, by, epoch, seq, self.id,
         )  # fmt: skip
 
     def producer_rows(self) -> list[ProducerRow]:

@@ -7,7 +7,7 @@ from typing import Any
 import sql
 from streams_node.errors import invariant
 from streams_node.testing.crashpoints import crash_point
-from streams_node.wal.heads import HeadRow, ProducerRow, write_many
+from streams_node.wal.heads import HEAD_COLUMNS, LAST_ROW_AT, ProducerRow, write_flat, write_producers
 
 LOG = sql.queries("log")
 STREAMS = sql.queries("streams")
@@ -23,7 +23,7 @@ class Writes:
 
     rows: list[Any] = field(default_factory=list)  # COLUMNS values a log row, flat: what one INSERT binds
     statements: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
-    heads: list[HeadRow] = field(default_factory=list)
+    heads: list[Any] = field(default_factory=list)  # HEAD_COLUMNS values a head, flat
     producers: list[ProducerRow] = field(default_factory=list)
     heads_through: int | None = None
 
@@ -51,11 +51,11 @@ def _commit_mixed(db: sqlite3.Connection, writes: Writes) -> None:
             db.execute(statement, values)
         _insert_rows(db, writes.rows)
         crash_point("commit.inside")
-        write_many(db, STREAMS.write_producers, writes.producers)
+        write_producers(db, writes.producers)
         if writes.heads:
             newest = db.execute(LOG.last_row_id).fetchone()[0]
-            invariant(max(head.last_row for head in writes.heads) <= newest, "no head is ahead of the log")
-        write_many(db, STREAMS.write_heads, writes.heads)
+            invariant(max(writes.heads[LAST_ROW_AT::HEAD_COLUMNS]) <= newest, "no head is ahead of the log")
+        write_flat(db, STREAMS.write_heads, writes.heads, HEAD_COLUMNS)
         if writes.heads:
             crash_point("commit.heads")
         if writes.heads_through is not None:

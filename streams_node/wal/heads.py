@@ -6,7 +6,7 @@ nothing is missing.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from streams_node.testing.crashpoints import crash_point
 CLOSES = 2
 CONTINUES = 4
 FIRST = 1
-_ROWS_PER_STATEMENT = 100
+_ROWS_PER_STATEMENT = 250
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 
@@ -43,6 +43,10 @@ class HeadRow(NamedTuple):
     closed_epoch: int | None
     closed_seq: int | None
     stream: int
+
+
+HEAD_COLUMNS = len(HeadRow._fields)
+LAST_ROW_AT = HeadRow._fields.index("last_row")
 
 
 class ProducerRow(NamedTuple):
@@ -80,11 +84,16 @@ def replay(db: sqlite3.Connection) -> Replayed:
     return Replayed(rows, last_row)
 
 
-def write_many(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def write_flat(db: sqlite3.Connection, statement: str, values: list[Any], columns: int) -> None:
     """Write rows many a statement: each statement is one wait for the interpreter's lock, and the loop holds it."""
-    for start in range(0, len(rows), _ROWS_PER_STATEMENT):
-        part = rows[start : start + _ROWS_PER_STATEMENT]
-        db.execute(sql.repeated(statement, len(part)), list(chain.from_iterable(part)))
+    step = _ROWS_PER_STATEMENT * columns
+    for start in range(0, len(values), step):
+        part = values[start : start + step]
+        db.execute(sql.repeated(statement, len(part) // columns), part)
+
+
+def write_producers(db: sqlite3.Connection, rows: Iterable[ProducerRow]) -> None:
+    write_flat(db, _STREAMS.write_producers, list(chain.from_iterable(rows)), len(ProducerRow._fields))
 
 
 def _head(db: sqlite3.Connection, stream: int) -> dict[str, Any] | None:
@@ -116,11 +125,11 @@ def _write(
     alive = [producer for producer in producers.values() if producer.stream in heads]
     db.execute("BEGIN IMMEDIATE")
     try:
-        write_many(db, _STREAMS.write_producers, alive)
+        write_producers(db, alive)
         for stream in {producer.stream for producer in alive}:
             heads[stream]["producers"] = db.execute(_STREAMS.count_producers, (stream,)).fetchone()[0]
-        rows = [HeadRow._make(head[name] for name in HeadRow._fields) for head in heads.values()]
-        write_many(db, _STREAMS.write_heads, rows)
+        values = [head[name] for head in heads.values() for name in HeadRow._fields]
+        write_flat(db, _STREAMS.write_heads, values, HEAD_COLUMNS)
         db.execute(_STREAMS.set_heads_through, (last_row,))
         crash_point("replay.inside")
         db.execute("COMMIT")
