@@ -133,6 +133,12 @@ class Session:
             with contextlib.suppress(Exception):  # a JVM that is gone cancels nothing, and needs no telling
                 spark.sparkContext.cancelAllJobs()
 
+    def kill(self) -> None:
+        """End the JVM at once; from any thread, and only before the end of the process."""
+        java = self._java
+        if java is not None:
+            java.kill()
+
     def stop(self) -> None:
         """No JVM is left, whatever state it was in."""
         spark, self._spark = self._spark, None

@@ -1,0 +1,135 @@
+"""One task in a Python worker: fetch, build or merge, put; only what is known of the index objects goes back.
+
+Keeps    sealed objects are read once, for all families, and believed by their sha256; index objects by size and sum.
+         An object that is missing, damaged, or that the builders cannot take is `failed`, and the others go on. A store
+         that does not answer fails the task, which Spark tries again.
+Dies     anywhere: index objects under ids that nobody was told.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import xxhash
+
+from indexers.build import Builder, Made
+from indexers.merge import merge
+from indexers.messages import Build, Failed, IndexObject, Meaning, Merge
+from indexers.runs import IndexDamaged
+from indexers.sealed import SourceDamaged, sealed_rows
+from spark_index.driver.tasks import Outcome, Task
+from spark_index.stores import shared
+from streams_node.errors import ObjectMissing, StoreCorrupt, StoreError
+from streams_node.objects import Checksum, Key, ObjectId, RetryingStore, WriteId
+from streams_node.objects.keys import index_filter_key, index_key
+
+_REASON_CHARS = 500
+
+
+def run_task(data: bytes) -> bytes:
+    """A `Task` in, an `Outcome` out."""
+    task = msgspec.json.decode(data, type=Task)
+    with tempfile.TemporaryDirectory(prefix="streams-index-") as folder:
+        worker = _Worker(shared(task.store), task.meanings, Path(folder))
+        worker.build([each for each in task.work if isinstance(each, Build)])
+        for each in task.work:
+            if isinstance(each, Merge):
+                worker.merge(each)
+        return msgspec.json.encode(worker.outcome)
+
+
+class _Worker:
+    def __init__(self, store: RetryingStore, meanings: Sequence[Meaning], folder: Path) -> None:
+        self._store = store
+        self._meanings = meanings
+        self._folder = folder
+        self.outcome = Outcome(objects=[], merged=[], failed=[])
+
+    def build(self, builds: list[Build]) -> None:
+        """All together, or one by one if something goes wrong that no object was known for."""
+        failed: list[Failed] = []
+        try:
+            made = self._built(builds, failed)
+        except (StoreError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001 - one object that nobody foresaw must not stop its neighbours
+            if len(builds) == 1:
+                self.outcome.failed.append(_failed(builds[0].source.made, problem))
+                return
+            for each in builds:
+                self.build([each])
+            return
+        self.outcome.failed.extend(failed)
+        for one in made:
+            self._put(one)
+
+    def merge(self, order: Merge) -> None:
+        """One index object of several; none of one of them is not what it should be."""
+        try:
+            paths = {each.made: self._fetched(each) for each in order.inputs}
+            made = merge(order, paths, self._folder, _new_id())
+        except _InputLost as lost:
+            self.outcome.failed.append(_failed(lost.made, lost.problem))
+            return
+        except IndexDamaged as problem:
+            self.outcome.failed.append(_failed(_named(problem, order), problem))
+            return
+        self._put(made)
+        self.outcome.merged.append([made.object.made, *(each.made for each in order.inputs)])
+        for path in paths.values():
+            path.unlink(missing_ok=True)
+
+    def _built(self, builds: list[Build], failed: list[Failed]) -> list[Made]:
+        with Builder(self._meanings, self._folder) as builder:
+            for build in builds:
+                try:
+                    builder.add(build, sealed_rows(self._sealed(build), build))
+                except (ObjectMissing, StoreCorrupt, SourceDamaged) as problem:
+                    failed.append(_failed(build.source.made, problem))
+            return builder.finish(_new_id)
+
+    def _sealed(self, build: Build) -> bytes:
+        return self._store.get(Key(build.source.key), expected=Checksum(build.source.sha256)).data
+
+    def _fetched(self, each: IndexObject) -> Path:
+        try:
+            data = self._store.get(index_key(each.family, ObjectId(each.made))).data
+        except (ObjectMissing, StoreCorrupt) as problem:
+            raise _InputLost(each.made, problem) from problem
+        if len(data) != each.bytes or xxhash.xxh3_128_hexdigest(data) != each.sum:
+            raise _InputLost(each.made, IndexDamaged(each.made, "it is not what was committed"))
+        path = self._folder / each.made
+        path.write_bytes(data)
+        return path
+
+    def _put(self, made: Made) -> None:
+        id_ = ObjectId(made.object.made)
+        if made.filter is not None:
+            self._store.put(index_filter_key(id_), made.filter, write_id=WriteId(f"{id_}-filter"))
+            made.filter.unlink()
+        self._store.put(index_key(made.object.family, id_), made.path, write_id=WriteId(id_))
+        made.path.unlink()
+        self.outcome.objects.append(made.object)
+
+
+class _InputLost(Exception):
+    def __init__(self, made: str, problem: Exception) -> None:
+        super().__init__(made)
+        self.made = made
+        self.problem = problem
+
+
+def _new_id() -> str:
+    return secrets.token_hex(16)
+
+
+def _named(problem: IndexDamaged, order: Merge) -> str:
+    """Which input it was; its id is in the message."""
+    return next((each.made for each in order.inputs if each.made in str(problem)), order.inputs[0].made)
+
+
+def _failed(made: str, problem: Exception) -> Failed:
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return Failed(made=made, reason=text[:_REASON_CHARS])
