@@ -74,7 +74,8 @@ def _spread(reader: RunReader, before: int, living: Living) -> Iterator[Any]:
         if living is not None:
             streams = table.column("stream").chunk(0).take(parents)
             kept = alive(pa.table([streams, ordinals], names=["stream", "object"]), living)
-            parents, ordinals = parents.filter(kept), ordinals.filter(kept)
+            if kept is not None:
+                parents, ordinals = parents.filter(kept), ordinals.filter(kept)
             if not len(parents):
                 continue
         first = pc.fill_null(pc.not_equal(parents, _previous(parents)), True)  # noqa: FBT003 - pyarrow's way

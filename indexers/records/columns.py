@@ -5,6 +5,7 @@ without a call a value; anything else goes the way of the evaluator, value by va
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from indexers.records.documents import Documents
@@ -67,7 +68,10 @@ class Table:
         path = segments(pointer)
         if len(path) == 1:
             (name,) = path
-            return [record.get(name) for record in self.records]
+            try:
+                return list(map(itemgetter(name), self.records))
+            except KeyError:
+                return [record.get(name) for record in self.records]
         return list(map(getter(pointer), self.records))
 
     def _read(self, field: Field) -> Column:

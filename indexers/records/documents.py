@@ -32,7 +32,7 @@ class Subject:
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
         self.configs = meaning.configs
-        self.registry: Registry = decode(orjson.loads(meaning.registry))
+        self.registry: Registry = decode(orjson.loads(bytes(meaning.registry)))
         lenses: dict[int, Lens] = {at: lens_of(document) for at, document in self.registry.lenses.items()}
         self._promoter = Promoter(lenses, self.registry.current_version)
 

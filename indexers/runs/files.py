@@ -43,7 +43,9 @@ class IndexTooNew(IndexDamaged):
 
 
 class Family(NamedTuple):
-    """The format of one family's runs. A key column of which every run has few values goes into `dictionary`."""
+    """The format of one family's runs. A key column of which every run has few values goes into `dictionary`; there are
+    statistics of the columns of the key, and of those in `bounded`.
+    """
 
     name: str
     format: int
@@ -51,6 +53,7 @@ class Family(NamedTuple):
     key: tuple[str, ...]
     dictionary: tuple[str, ...]
     encodings: dict[str, str]
+    bounded: tuple[str, ...] = ()
 
 
 class Written(NamedTuple):
@@ -96,7 +99,7 @@ class RunWriter:
             compression_level=_ZSTD_LEVEL,
             use_dictionary=list(family.dictionary),
             column_encoding=family.encodings,
-            write_statistics=list(family.key),
+            write_statistics=[*family.key, *family.bounded],
             write_page_checksum=True,
             store_schema=False,
         )
@@ -240,6 +243,14 @@ class RunReader:
         for number, known in enumerate(self._bounds()):
             if all(_overlaps(*pair, low, high) for pair, (low, high) in zip(known, bounds, strict=False)):
                 yield number
+
+    def bounds_of(self, number: int, column: str) -> tuple[Any, Any]:
+        """The least and the greatest value of a bounded column in a row group; None where that is not known of all."""
+        with damage(self.name):
+            statistics = self._metadata.row_group(number).column(self.family.schema.get_field_index(column)).statistics
+            if statistics is None or statistics.null_count:
+                return None, None
+            return _least_and_most(statistics)
 
     def names_of(self, ordinals: Iterable[int]) -> list[str]:
         """The objects that rows mean by these numbers."""

@@ -38,14 +38,18 @@ def moved(reader: RunReader, before: int, living: Living) -> Iterator[Any]:
     """The tables of a run whose rows name an `object`, as the merged run has them: behind so many objects."""
     at = reader.family.schema.get_field_index("object")
     for table in reader.tables():
-        kept = table if living is None else table.filter(alive(table, living))
+        mask = None if living is None else alive(table, living)
+        kept = table if mask is None else table.filter(mask)
         ordinals = pc.add(kept.column("object"), pa.scalar(before, pa.int32()))
         if kept.num_rows:
             yield kept.set_column(at, reader.family.schema.field(at), ordinals)
 
 
 def alive(table: Any, living: AbstractSet[tuple[int, int]]) -> Any:
-    """Which rows are of living covers. Rare: only after streams were deleted, or configurations superseded."""
+    """Which rows are of living covers; None: all. Some are not after streams were deleted, or covers superseded."""
+    distinct = table.select(["stream", "object"]).group_by(["stream", "object"], use_threads=False).aggregate([])
+    if all((row["stream"], row["object"]) in living for row in distinct.to_pylist()):
+        return None
     pairs = zip(table.column("stream").to_pylist(), table.column("object").to_pylist(), strict=True)
     return pa.array([pair in living for pair in pairs], pa.bool_())
 
