@@ -126,8 +126,8 @@ def _new_id() -> str:
 
 
 def _named(problem: IndexDamaged, order: Merge) -> str:
-    """Which input it was; its id is in the message."""
-    return next((each.made for each in order.inputs if each.made in str(problem)), order.inputs[0].made)
+    """Which input it was."""
+    return next((each.made for each in order.inputs if each.made == problem.name), order.inputs[0].made)
 
 
 def _failed(made: str, problem: Exception) -> Failed:

@@ -38,7 +38,7 @@ def tasks_of(claim: Claim, workers: int, bytes_max: int = TASK_BYTES_MAX) -> lis
     for each in sorted(claim.work, key=bytes_of, reverse=True):
         least = min(range(count), key=lambda at: bins[at].bytes)
         bins[least] = _Bin([*bins[least].work, each], bins[least].bytes + bytes_of(each))
-    return [Task(store=claim.store, meanings=claim.meanings, work=each.work) for each in bins]
+    return [Task(store=claim.store, meanings=claim.meanings, work=each.work) for each in bins if each.work]
 
 
 def bytes_of(work: Build | Merge) -> int:
