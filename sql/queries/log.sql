@@ -4,6 +4,11 @@ INSERT INTO log (row_id, stream, seq, count, ordinal, prev_row, jump_row, positi
                  producer, producer_epoch, producer_seq, stream_seq, lens, keys, payload)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: append_plain_rows
+-- The same for rows of which no one has a producer, a `Stream-Seq`, lengths or keys: what is NULL need not be bound.
+INSERT INTO log (row_id, stream, seq, count, ordinal, prev_row, jump_row, position, ts, flags, schema_version, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: last_row_id
 -- The newest row that the log ever had: all of them may have been released.
 SELECT max(coalesce((SELECT max(row_id) FROM log), 0), (SELECT value FROM node WHERE name = 'released_through'));

@@ -73,6 +73,12 @@ REPLACE INTO heads (next_seq, last_row, ordinal, position, ts, anchor_1, anchor_
                     schema_version, producers, stream_seq, closed_by, closed_epoch, closed_seq, stream)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: write_plain_heads
+-- The same for heads of open streams without a `Stream-Seq`: what is NULL need not be bound.
+REPLACE INTO heads (next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed,
+                    schema_version, producers, stream)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
 -- name: read_head
 -- One head, in the order `write_heads` takes it.
 SELECT next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed, schema_version, producers,

@@ -31,6 +31,9 @@ LARGE_BYTES = 512 << 10  # opening that much JSON takes about a millisecond
 LARGE_CHECKED_BYTES = 64 << 10  # and validating that much
 
 
+_COPIED_BYTES_MAX = 4 << 10  # a copy that sqlite3 binds at once costs less than its search for an adapter of bytes
+
+
 class ProducerHeaders(NamedTuple):
     id: str
     epoch: int
@@ -205,7 +208,9 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
     producer = request.producer
     id_, epoch, number = producer if producer is not None else (None, None, None)
     committer = ledger.committer
-    writes = committer.open.writes.rows
+    batch_writes = committer.open.writes
+    writes = batch_writes.rows
+    plain = producer is None and request.stream_seq is None and request.key is None
     row = ledger.touch_rows(len(pieces) or 1)
     flags = FIRST
     last = len(pieces) - 1
@@ -218,8 +223,10 @@ def store(ledger: Ledger, state: StreamState, pieces: list[Piece], request: Appe
         writes += (
             row, state.id, state.next_seq, count, ordinal, state.last_row, jump_of(ordinal, state.anchors),
             state.position, ts, flags, state.schema_version, id_, epoch, number, request.stream_seq, lens,
-            request.key if keys is None else keys, payload,
+            request.key if keys is None else keys, bytearray(payload) if size <= _COPIED_BYTES_MAX else payload,
         )  # fmt: skip
+        if plain and lens is None and keys is None:
+            batch_writes.plain_rows += 1
         if ordinal & 31 == 0:
             state.anchors = moved(state.anchors, ordinal, row)
         state.last_row = row

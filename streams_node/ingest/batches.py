@@ -217,7 +217,7 @@ class Committer:
         for state in part:
             state.dirty = False
             if not state.gone:
-                state.add_head(writes.heads)
+                state.add_head(writes)
                 if state.dirty_producers:
                     writes.producers += state.producer_rows()
                     state.dirty_producers = None

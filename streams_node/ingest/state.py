@@ -9,6 +9,7 @@ from streams_node.protocol import content_types, offsets
 from streams_node.protocol.offsets import Position
 from streams_node.protocol.producers import Producer
 from streams_node.protocol.times import SECOND_US
+from streams_node.wal.batch import Writes
 from streams_node.wal.heads import ProducerRow
 from streams_node.wal.lookup import Configured, Head, Name
 from streams_node.wal.tails import LogEnd
@@ -213,13 +214,17 @@ class StreamState:
         self.dies_us = now_us + ttl_s * SECOND_US + slack
         return self.dies_us
 
-    def add_head(self, heads: list[Any]) -> None:
-        """Its head as decided, as HEAD_COLUMNS values; to be written in a batch that is not before any of its rows."""
-        by, epoch, seq = self.closed_by or _OPEN
-        heads += (
-            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, *self.anchors,
-            1 if self.closed else 0, self.schema_version, len(self.producers), self.stream_seq, by, epoch, seq, self.id,
+    def add_head(self, writes: Writes) -> None:
+        """Add its head as decided to a batch that is not before any of its rows."""
+        closed = 1 if self.closed else 0
+        heads: tuple[Any, ...] = (
+            self.next_seq, self.last_row, self.ordinal, self.position, self.ts, *self.anchors, closed,
+            self.schema_version, len(self.producers),
         )  # fmt: skip
+        if self.closed_by is None and self.stream_seq is None:
+            writes.plain_heads += (*heads, self.id)
+        else:
+            writes.heads += (*heads, self.stream_seq, *(self.closed_by or _OPEN), self.id)
 
     def producer_rows(self) -> list[ProducerRow]:
         """The producers that changed since they were written last."""

@@ -46,6 +46,7 @@ class HeadRow(NamedTuple):
 
 
 HEAD_COLUMNS = len(HeadRow._fields)
+PLAIN_HEAD_COLUMNS = HEAD_COLUMNS - 4  # of an open stream without a `Stream-Seq`
 LAST_ROW_AT = HeadRow._fields.index("last_row")
 
 

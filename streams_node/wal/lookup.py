@@ -102,7 +102,7 @@ def _load_some(db: sqlite3.Connection, names: list[Name]) -> list[Found]:
     slots = 1 << (len(names) - 1).bit_length()  # few statement texts, so all stay prepared
     values: list[Any] = []
     for slot in range(slots):
-        values += (slot, *names[slot]) if slot < len(names) else (slot, None, None)
+        values += (slot, *names[slot]) if slot < len(names) else (slot, "", "")
     rows: list[list[Any]] = orjson.loads(db.execute(sql.repeated(_STREAMS.load_streams, slots), values).fetchone()[0])
     rows.sort(key=itemgetter(0))
     return [_found(db, row) for row in rows[: len(names)]]

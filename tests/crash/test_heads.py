@@ -11,7 +11,7 @@ from streams_node.ingest import batches
 from streams_node.ingest.batches import HEADS_PER_BATCH
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from streams_node.wal.batch import COLUMNS, Writes, commit
-from streams_node.wal.heads import HEAD_COLUMNS, LAST_ROW_AT
+from streams_node.wal.heads import HEAD_COLUMNS, LAST_ROW_AT, PLAIN_HEAD_COLUMNS
 from tests.crash.faults import Fault, Faults, healthy, queued
 from tests.support.tables import check_tables
 
@@ -24,7 +24,7 @@ def test_a_head_is_stored_with_its_rows_or_after_them(tmp_path: Path, monkeypatc
 
     def watched(db: sqlite3.Connection, writes: Writes) -> None:
         stored.extend(writes.rows[::COLUMNS])
-        newest = writes.heads[LAST_ROW_AT::HEAD_COLUMNS]
+        newest = writes.plain_heads[LAST_ROW_AT::PLAIN_HEAD_COLUMNS] + writes.heads[LAST_ROW_AT::HEAD_COLUMNS]
         ahead.extend(row for row in newest if row not in {0, *stored})
         seen.extend(newest)
         commit(db, writes)
