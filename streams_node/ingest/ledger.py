@@ -203,8 +203,8 @@ class Ledger:
             state.tail = end
             if closed:
                 state.tail_closed = True
-        for state, meaning in batch.meant:
-            state.tail_meaning = meaning
+        for state, meaning, number in batch.meant:
+            state.tail_meaning, state.tail_meaning_number = meaning, number
         for state in batch.ended:
             self.states.drop(state)
             if state.hub is not None:
