@@ -7,16 +7,25 @@ StreamsError
 │   ├── BadFilter             a filter that is none, or that the stream cannot answer
 │   ├── ReservedPath          a name that belongs to the node
 │   ├── InvalidDeclaration    a schema, a lens, or what else is declared of a stream
+│   ├── BadSubscription       a subscription, or a request of one, that is not as described
+│   ├── WebhookRejected       an address that the node does not call
 │   ├── InvalidEntry          an entry that its stream's schema or routing key does not allow
 │   └── LensError             a stored entry cannot be shown as the current schema has it
 ├── Unauthorized              no key, or the wrong one
+│   ├── TokenInvalid  TokenExpired    of a wake
 ├── Missing                   no such stream, bucket or route
+│   ├── SubscriptionMissing
 ├── Gone                      the data was there: retention passed it, or forks keep a deleted source
 ├── MethodNotAllowed
 ├── Conflict                  the request contradicts what is stored
 │   ├── StreamExists  BucketExists  BucketNotEmpty
 │   ├── LensMismatch          a lens between other versions
+│   ├── LeaseEnded            a claim of index work is over: another driver has it
+│   ├── IndexRefused          an index commit that contradicts its claim, the store, or other indexes
 │   ├── StreamClosed  ContentTypeMismatch  SequenceRegressed  ProducerGap  ProducerLimit
+│   ├── SubscriptionExists  SubscriptionLimit
+│   ├── WakeFenced            of a wake that is over, or somebody else's by now
+│   ├── AckRefused  AlreadyClaimed  NothingPending
 ├── ProducerFenced            a newer epoch of the producer took over
 ├── TooLarge                  the body, or the head, of the request
 ├── TimedOut                  the request, or the wait for an append's commit
@@ -78,6 +87,22 @@ class BadFilter(InvalidRequest):
         StreamsError.__init__(self, message, **facts)
 
 
+class BadSubscription(InvalidRequest):
+    """Codes of the reserved `__ds` space are in upper case, as its clients know them."""
+
+    code = "INVALID_REQUEST"
+
+    def __init__(self, message: str, **facts: object) -> None:
+        StreamsError.__init__(self, message, **facts)
+
+
+class WebhookRejected(InvalidRequest):
+    code = "WEBHOOK_URL_REJECTED"
+
+    def __init__(self, message: str, **facts: object) -> None:
+        StreamsError.__init__(self, message, **facts)
+
+
 class ReservedPath(StreamsError):
     code = "bad_request"
 
@@ -98,8 +123,20 @@ class Unauthorized(StreamsError):
     code = "unauthorized"
 
 
+class TokenInvalid(Unauthorized):
+    code = "TOKEN_INVALID"
+
+
+class TokenExpired(Unauthorized):
+    code = "TOKEN_EXPIRED"
+
+
 class Missing(StreamsError):
     code = "not_found"
+
+
+class SubscriptionMissing(Missing):
+    code = "SUBSCRIPTION_NOT_FOUND"
 
 
 class Gone(StreamsError):
@@ -160,6 +197,19 @@ class StreamClosed(Conflict):
         self.next_offset = next_offset
 
 
+class LeaseEnded(Conflict):
+    code = "lease_ended"
+
+    def __init__(self, claim: str, fence: int) -> None:
+        super().__init__(f"claim {_shown(claim)} with fence {fence} is over; claim again", fence=fence)
+
+
+class IndexRefused(Conflict):
+    """Nothing of the commit was stored."""
+
+    code = "index_refused"
+
+
 class ProducerLimit(Conflict):
     code = "producer_limit"
 
@@ -175,6 +225,33 @@ class ProducerGap(Conflict):
         )
         self.expected = expected
         self.received = received
+
+
+class SubscriptionExists(Conflict):
+    code = "SUBSCRIPTION_ALREADY_EXISTS"
+
+
+class SubscriptionLimit(Conflict):
+    code = "SUBSCRIPTION_LIMIT"
+
+
+class WakeFenced(Conflict):
+    code = "FENCED"
+
+
+class AckRefused(Conflict):
+    code = "INVALID_OFFSET"
+
+
+class AlreadyClaimed(Conflict):
+    code = "ALREADY_CLAIMED"
+
+    def __init__(self, holder: str, generation: int) -> None:
+        super().__init__(f"worker `{holder}` holds the wake", current_holder=holder, generation=generation)
+
+
+class NothingPending(Conflict):
+    code = "NO_PENDING_WORK"
 
 
 class ProducerFenced(StreamsError):

@@ -40,3 +40,98 @@ SELECT c.family, c.config, c.first_seq, c.end_seq, c.ordinal, c.entries, c.paylo
        o.made, o.level, o.bytes, o.sum, o.rows, o.filter_bytes, o.filter_sum, o.made_us
   FROM index_covers AS c JOIN index_objects AS o ON o.id = c.object
  WHERE c.stream = :stream AND c.family = :family AND c.config = :config ORDER BY c.first_seq;
+
+-- name: measure
+-- How long some streams are, and what of them should be indexed.
+SELECT s.id, max(coalesce(s.fork_seq, 0), s.earliest_seq), h.next_seq, h.position, h.last_row, p.configs,
+       (SELECT value FROM node WHERE name = 'released_through')
+  FROM json_each(:streams) AS w
+  CROSS JOIN streams AS s ON s.id = w.value AND s.meaning > 0
+  CROSS JOIN heads AS h ON h.stream = s.id
+  CROSS JOIN index_plans AS p ON p.stream = s.id;
+
+-- name: measure_covers
+-- How much of them is covered.
+SELECT c.stream, c.family, c.config, sum(c.end_seq - c.first_seq), max(c.end_seq)
+  FROM json_each(:streams) AS w CROSS JOIN index_covers AS c ON c.stream = w.value
+ GROUP BY c.stream, c.family, c.config;
+
+-- name: meaning_of
+-- What the entries of some streams mean, and how they should be indexed.
+SELECT s.id, max(coalesce(s.fork_seq, 0), s.earliest_seq), h.next_seq, m.registry, s.profile, s.content_type, p.configs
+  FROM json_each(:streams) AS w
+  CROSS JOIN streams AS s ON s.id = w.value AND s.meaning > 0
+  CROSS JOIN heads AS h ON h.stream = s.id
+  CROSS JOIN schemas AS m ON m.stream = s.id
+  CROSS JOIN index_plans AS p ON p.stream = s.id;
+
+-- name: spans_of
+-- Which entries of a stream are covered.
+SELECT family, config, first_seq, end_seq FROM index_covers WHERE stream = ?;
+
+-- name: next_fence
+-- The number of a new claim.
+UPDATE node SET value = value + 1 WHERE name = 'index_fence' RETURNING value;
+
+-- name: mergeable
+-- Living objects of a family and level that are small enough to be merged, oldest first, with a configuration of each.
+SELECT o.made, o.bytes + o.filter_bytes, o.covers,
+       (SELECT c.config FROM index_covers AS c INDEXED BY index_covers_of_object WHERE c.object = o.id LIMIT 1)
+  FROM index_objects AS o
+ WHERE o.family = :family AND o.level = :level AND o.dead_us IS NULL AND o.bytes <= :bytes_max ORDER BY o.id LIMIT :limit;
+
+-- name: index_object
+-- One object of an index.
+SELECT id, made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, covers, dead_us FROM index_objects WHERE made = ?;
+
+-- name: object_covers
+-- The entries that it covers, in order.
+SELECT c.stream, c.first_seq, c.end_seq, c.config, c.ordinal, c.entries, c.payload_bytes, c.min_ts, c.max_ts, c.skipped
+  FROM index_covers AS c WHERE c.object = ? ORDER BY c.stream, c.first_seq;
+
+-- name: insert_index_object
+-- A new one.
+INSERT INTO index_objects (made, family, level, bytes, sum, rows, filter_bytes, filter_sum, sections, payload_bytes, made_us)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
+
+-- name: insert_cover
+-- Entries that it covers.
+INSERT INTO index_covers (stream, family, config, first_seq, end_seq, object, ordinal, entries, payload_bytes, min_ts, max_ts, skipped)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: overlapping
+-- The last cover that begins before the end of a stretch: as they do not overlap, no other one can reach into it.
+SELECT first_seq, end_seq FROM index_covers
+ WHERE stream = ? AND family = ? AND config = ? AND first_seq < ? ORDER BY first_seq DESC LIMIT 1;
+
+-- name: uncover_object
+-- An object covers nothing any more.
+DELETE FROM index_covers WHERE object = ?;
+
+-- name: retire
+-- What covers a stream under a configuration is not used any more.
+DELETE FROM index_covers WHERE stream = ? AND family = ? AND config = ?;
+
+-- name: objects_of
+-- The objects that cover a stream in a family.
+SELECT DISTINCT object FROM index_covers WHERE stream = ? AND family = ?;
+
+-- name: uncover_family
+-- Nothing covers a stream in a family any more.
+DELETE FROM index_covers WHERE stream = ? AND family = ?;
+
+-- name: idle_objects
+-- Living objects that cover nothing.
+SELECT id FROM index_objects WHERE covers = 0 AND dead_us IS NULL LIMIT :limit;
+
+-- name: kill_index_object
+-- It waits for the collector.
+UPDATE index_objects SET dead_us = ? WHERE id = ? AND dead_us IS NULL;
+
+-- name: tell
+-- The catalogue is to be told of a plan or an object.
+INSERT INTO index_untold (kind, id) VALUES (?, ?) ON CONFLICT (kind, id) DO UPDATE SET change = change + 1;
+
+-- name: index_totals
+-- Living objects of a family.
+SELECT count(*), coalesce(sum(bytes + filter_bytes), 0) FROM index_objects WHERE family = ? AND dead_us IS NULL;

@@ -3,12 +3,13 @@
 from typing import Annotated
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from streams_node.config.quantity import HOUR_MS, MINUTE_MS, SECOND_MS, Bytes, Count, GiB, MiB, Milliseconds, Unit
+from streams_node.config.subscriptions import SubscriptionSettings
 
 
-class TierSettings(BaseSettings):
+class TierSettings(SubscriptionSettings):
     """Part of `Settings`."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
