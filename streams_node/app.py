@@ -36,6 +36,7 @@ from streams_node.metering import Metering
 from streams_node.observe import logs
 from streams_node.observe.metrics import Metrics
 from streams_node.protocol.times import SECOND_US
+from streams_node.subscriptions import Subscriptions
 from streams_node.tiering import Tiering, bootstrap
 from streams_node.upkeep import Upkeep
 from streams_node.wal.batch import COLUMNS
@@ -132,8 +133,10 @@ async def node(
             folder.sign(used=True)
             context = _context(settings, folder, database, marks, connections, now_us)
             try:
+                await context.subscriptions.open()
                 yield context, Upkeep(context, connections, folder)
             finally:
+                await context.subscriptions.stop()
                 await context.tiers.stop()
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
@@ -170,6 +173,7 @@ def _context(
     def committed(batch: Batch) -> None:
         live.published(batch)
         tiering.committed(batch)
+        subscriptions.committed(batch)
 
     ledger = Ledger(
         database,
@@ -181,6 +185,8 @@ def _context(
     )
     tiering = Tiering(settings, folder, database, ledger)
     tiering.register(metrics)
+    subscriptions = Subscriptions(settings, folder.path, ledger, random.random)
+    subscriptions.register(metrics)
     return Context(
         settings,
         database,
@@ -191,6 +197,7 @@ def _context(
         connections,
         now_s=lambda: now_us() / SECOND_US,
         jitter=random.random,
+        subscriptions=subscriptions,
         tiers=tiering,
     )
 

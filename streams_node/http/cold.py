@@ -12,7 +12,7 @@ from streams_node.errors import InvalidRequest, MethodNotAllowed, Missing
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS, SECURITY
 from streams_node.http.resources import HANDLERS
-from streams_node.http.routes import cold_route
+from streams_node.http.routes import cold_route, reserved_routes
 
 
 def application(context: Context) -> Litestar:
@@ -54,6 +54,9 @@ def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> NoRet
 
 
 def _allowed(path: str) -> str:
+    reserved = reserved_routes(path)
+    if reserved:
+        return ", ".join(sorted(reserved)).replace("GET", "GET, HEAD")
     route = cold_route("GET", path)
     a_bucket = route is not None and route.pattern == "/{bucket}"
     known = ["DELETE", "GET", "PUT"] if a_bucket or route is None else [route.methods]

@@ -10,6 +10,7 @@ from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
+from streams_node.subscriptions import Subscriptions
 from streams_node.wal.database import Database
 
 
@@ -24,4 +25,5 @@ class Context:
     connections: Connections
     now_s: Callable[[], float]
     jitter: Callable[[], float]
+    subscriptions: Subscriptions
     tiers: Tiers = field(default_factory=NoTiers)

@@ -15,7 +15,7 @@ from streams_node.http.context import Context
 from streams_node.http.cycle import Cycle, Driver
 from streams_node.http.direct import Direct
 from streams_node.http.headers import CORS, PREFLIGHT
-from streams_node.http.paths import RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
+from streams_node.http.paths import RESERVED, RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
 from streams_node.http.routes import SUB_ROUTES, Access, RouteClass, cold_route
 from streams_node.http.subs import route_of, serve_sub
@@ -115,6 +115,8 @@ class Edge:
 
     def _target(self, raw_path: bytes) -> Target | None:
         """The stream a path names; None when the path is not a stream's."""
+        if raw_path.startswith(RESERVED):
+            return None
         if raw_path.startswith(V1):
             target = v1_target(raw_path, path_bytes_max=self._context.settings.stream_path_bytes_max)
         elif raw_path.rfind(b"/") == 0 or _first(raw_path) in _COLD or raw_path.endswith(b"/streams"):

@@ -18,7 +18,8 @@ from litestar.handlers import HTTPRouteHandler
 
 from streams_node import __version__
 from streams_node.errors import StreamsError
-from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS, Answer, Operation
+from streams_node.http.operation import Answer, Operation
+from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS
 from streams_node.http.problems import STATUS
 from streams_node.http.reply import Reply
 from streams_node.http.routes import ROUTES, SUB_ROUTES, Access, Route
@@ -36,6 +37,7 @@ browsers.
 TAGS = {
     "streams": "Writing and reading a stream by its path; buckets are made as they are named.",
     "buckets": "Buckets, the streams in a bucket that exists, and lists of streams.",
+    "subscriptions": "Who is woken when streams get entries: by a webhook, or as a worker that claims.",
     "node": "The node itself.",
 }
 
@@ -91,6 +93,8 @@ def tag_of(route: Route) -> str:
     """The group in which a route is shown."""
     if route.name.startswith(("stream.", "pk.")):
         return "streams"
+    if route.name.startswith("subscription."):
+        return "subscriptions"
     return "buckets" if route.name.startswith(("bucket.", "streams")) else "node"
 
 

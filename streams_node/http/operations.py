@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
-
-Schema = Mapping[str, object]
+from streams_node.http.operation import Answer, Operation, Schema
+from streams_node.http.reserved import RESERVED_FIELDS, RESERVED_OPERATIONS
 
 
 class Input(NamedTuple):
@@ -20,33 +20,11 @@ class Input(NamedTuple):
     text: str
 
 
-class Answer(NamedTuple):
-    """One way in which a request succeeds. Its body may be `entries`, `text`, `html`, `json`, or a `view`: what the
-    route's handler returns.
-    """
-
-    status: int
-    text: str
-    headers: str = ""
-    body: str = ""
-
-
 class Code(NamedTuple):
     """What an error code means and what to do about it, and the headers that come with it."""
 
     text: str
     headers: str = ""
-
-
-class Operation(NamedTuple):
-    """A route, as far as its class, path and summary do not say it already."""
-
-    text: str
-    inputs: str
-    answers: tuple[Answer, ...]
-    codes: str
-    takes_entries: bool = False
-    takes: Schema | None = None  # a JSON body of this shape
 
 
 _TEXT: Schema = {"type": "string"}
@@ -72,6 +50,7 @@ INPUTS: Mapping[str, Input] = {
     "key": Input(
         "path", {"type": "string", "minLength": 1}, "A routing key in percent encoding, slashes too: it is one segment."
     ),
+    "id": Input("path", {"type": "string", "minLength": 1, "maxLength": 128}, "The id of a subscription."),
     "offset": Input(
         "query",
         {"type": "string", "examples": ["-1", "now"]},
@@ -140,6 +119,9 @@ INPUTS: Mapping[str, Input] = {
     ),
     "Content-Type.append": Input(
         "header", _TEXT, "The stream's type; parameters and case do not count. Needed with a body."
+    ),
+    "Authorization": Input(
+        "header", _TEXT, "`Bearer` and the token of the wake: from the claim, or the webhook's `callback_token`."
     ),
     "Stream-TTL": Input(
         "header",
@@ -261,6 +243,29 @@ CODES: Mapping[str, Code] = {
         "it is repeated; an idempotent producer just repeats it.",
         "Retry-After",
     ),
+    "INVALID_REQUEST": Code(
+        "A request of a subscription is not as described, or not for one of its type. The message names it; the same "
+        "request fails again."
+    ),
+    "WEBHOOK_URL_REJECTED": Code(
+        "The node does not call this address: it must be https and public, unless the operator allows more. The "
+        "manual's page on subscriptions has the rules."
+    ),
+    "SUBSCRIPTION_NOT_FOUND": Code("There is no subscription with this id."),
+    "SUBSCRIPTION_ALREADY_EXISTS": Code("The subscription exists with another configuration; delete it first."),
+    "SUBSCRIPTION_LIMIT": Code("The node has `subscriptions_max` subscriptions already."),
+    "TOKEN_INVALID": Code("The token is missing, or not of this subscription.", "WWW-Authenticate"),
+    "TOKEN_EXPIRED": Code("The token is over, after an hour. Claim again, or await the next wake.", "WWW-Authenticate"),
+    "FENCED": Code(
+        "The wake is over, or somebody else's by now; `generation` is the current one. Stop working on it: nothing "
+        "was stored."
+    ),
+    "INVALID_OFFSET": Code(
+        "An acknowledged offset is before what was acknowledged, beyond the end, none of the stream's, or the stream "
+        "is none of the subscription's. Nothing was stored, also of the others."
+    ),
+    "ALREADY_CLAIMED": Code("Another worker has the wake: `current_holder`, with `generation`."),
+    "NO_PENDING_WORK": Code("Nothing is pending: another worker was faster, or what the wake was about is deleted."),
     "object_store_unavailable": Code(
         "The entries are only in the object store, and it does not answer. Ask again; other reads go on.", "Retry-After"
     ),
@@ -514,6 +519,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "sub.profile.update": _PROFILE_UPDATE,
     "bucket.sub.profile.update": _PROFILE_UPDATE,
     "flush-cold": _FLUSH,
+    **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},
 }  # fmt: skip
@@ -621,6 +627,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "next_offset": "The end of the stream as the request came.",
         "generation": "The newest generation of the catalogue.",
     },
+    **RESERVED_FIELDS,
     "Readiness": {
         "ready": "Whether writes are taken.",
         "reasons": "Why not; empty when they are.",

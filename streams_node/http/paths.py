@@ -15,6 +15,7 @@ from streams_node.wal.listing import DEFAULT_BUCKET
 from streams_node.wal.lookup import Name
 
 V1 = b"/v1/stream/"
+RESERVED = V1 + b"__ds/"  # not streams: see subscriptions.py
 _BUCKET = re.compile(r"[a-z0-9_-]{4,64}")
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _SIMPLE = re.compile(rb"/v1/stream/([0-9A-Za-z_~-]+)")  # most are: one segment, and nothing in it that could be more

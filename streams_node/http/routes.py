@@ -10,7 +10,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from streams_node.http.paths import Surface
+from streams_node.http.paths import RESERVED, Surface
 
 
 class RouteClass(Enum):
@@ -38,6 +38,8 @@ class Route(NamedTuple):
 
 
 _P, _O = RouteClass.PUBLIC, RouteClass.OPERATOR
+DS = RESERVED.decode()
+_DS_ONE = "/v1/stream/__ds/subscriptions/{id}"
 ROUTES: tuple[Route, ...] = (
     Route("root", "GET", "/", _P, Access.OPEN, "where to begin"),
     Route("health", "GET", "/health", _P, Access.OPEN, "the process answers"),
@@ -101,6 +103,26 @@ ROUTES: tuple[Route, ...] = (
         Access.KEY,
         "the routing keys of a stream",
     ),
+    Route("subscription.create", "PUT", _DS_ONE, _P, Access.KEY, "make a subscription"),
+    Route("subscription.get", "GET", _DS_ONE, _P, Access.KEY, "what is known of a subscription"),
+    Route("subscription.delete", "DELETE", _DS_ONE, _P, Access.KEY, "end a subscription"),
+    Route("subscription.name", "POST", f"{_DS_ONE}/streams", _P, Access.KEY, "add streams to a subscription"),
+    Route(
+        "subscription.unname",
+        "DELETE",
+        f"{_DS_ONE}/streams/{{path}}",
+        _P,
+        Access.KEY,
+        "take a stream out of a subscription",
+    ),
+    Route("subscription.claim", "POST", f"{_DS_ONE}/claim", _P, Access.KEY, "get the current wake, as a worker"),
+    # Who holds a wake shows its token instead of a key.
+    Route("subscription.ack", "POST", f"{_DS_ONE}/ack", _P, Access.OPEN, "acknowledge, as a worker"),
+    Route("subscription.callback", "POST", f"{_DS_ONE}/callback", _P, Access.OPEN, "acknowledge, as a webhook"),
+    Route("subscription.release", "POST", f"{_DS_ONE}/release", _P, Access.OPEN, "let go of a wake"),
+    Route(
+        "subscription.jwks", "GET", "/v1/stream/__ds/jwks.json", _P, Access.OPEN, "keys that webhooks are signed with"
+    ),
     Route(
         "flush-cold",
         "POST",
@@ -122,6 +144,11 @@ SUB_ROUTES: dict[tuple[str, Surface, str], Route] = {
     for route in ROUTES
     if ".sub." in f".{route.name}"
 }
+_RESERVED = [
+    (re.compile(route.pattern.replace("{id}", "[^/]+").replace("{path}", ".+")), route)
+    for route in ROUTES
+    if route.pattern.startswith(DS)
+]
 _FIXED = {route.pattern: route for route in ROUTES if "{" not in route.pattern}
 _BUCKET = {route.methods: route for route in ROUTES if route.pattern == "/{bucket}"}
 _BUCKET_PATH = re.compile(r"/[^/]+")
@@ -145,6 +172,14 @@ def cold_route(method: str, path: str) -> Route | None:
         return _LISTING
     if _FLUSH_PATH.fullmatch(path):
         return _FLUSH
+    if path.startswith(DS):
+        known = reserved_routes(path)
+        return known.get(method) or known.get("GET") or next(iter(known.values()), None)
     if _BUCKET_PATH.fullmatch(path):
         return _BUCKET.get(method, _BUCKET["GET"])
     return None
+
+
+def reserved_routes(path: str) -> dict[str, Route]:
+    """The routes of an address in the reserved `__ds` space, by their methods."""
+    return {route.methods: route for pattern, route in _RESERVED if pattern.fullmatch(path)}

@@ -1,0 +1,57 @@
+"""Who may call now: so many at once, so many to one receiver, so many that failed before, and so many a second.
+
+Receivers that do not answer keep their places for the whole time limit of a call. They share a quarter of the places,
+so that the others go on; and no address, with however many subscriptions, gets more than a quarter.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+_SHARE = 4
+
+
+class Lanes:
+    """Places for calls."""
+
+    def __init__(self, *, parallel_max: int, per_second_max: int) -> None:
+        share = max(1, parallel_max // _SHARE)
+        self._share = share
+        self._all = asyncio.Semaphore(parallel_max)
+        self._failing = asyncio.Semaphore(share)
+        self._origins: dict[str, tuple[asyncio.Semaphore, int]] = {}
+        self._gap_s = 1 / per_second_max
+        self._next_s = 0.0
+
+    @asynccontextmanager
+    async def place(self, origin: str, *, failing: bool) -> AsyncIterator[None]:
+        """A place for one call, for as long as the block runs."""
+        async with self._origin(origin):
+            if failing:
+                async with self._failing, self._all:
+                    yield
+            else:
+                async with self._all:
+                    yield
+
+    async def pace(self) -> None:
+        """Wait for a turn."""
+        now_s = asyncio.get_running_loop().time()
+        turn_s = max(self._next_s, now_s)
+        self._next_s = turn_s + self._gap_s
+        if turn_s > now_s:
+            await asyncio.sleep(turn_s - now_s)
+
+    @asynccontextmanager
+    async def _origin(self, origin: str) -> AsyncIterator[None]:
+        semaphore, users = self._origins.get(origin) or (asyncio.Semaphore(self._share), 0)
+        self._origins[origin] = (semaphore, users + 1)
+        try:
+            async with semaphore:
+                yield
+        finally:
+            semaphore, users = self._origins[origin]
+            if users == 1:
+                del self._origins[origin]
+            else:
+                self._origins[origin] = (semaphore, users - 1)

@@ -1,0 +1,266 @@
+"""Notes which subscriptions the commits are news for, and gives each stream that is new to one its link.
+
+Owns     the queue of what commits brought, `subscription_links` of streams that join by a glob, and the log row up to
+         which all of them have joined.
+Pulls    batches that have just been stored. A commit is held against the trie and costs what its streams' paths cost.
+Hands on names in `pending` of subscriptions, each once it has its link; rings.
+Keeps    what is acknowledged decides, and it is in the database: memory only says where to look. What memory had no
+         room for (`missed`) is found there again: links behind their streams by `refill`, streams without a link by
+         `sweep`.
+Dies     at any step: the next start sweeps from the row that was stored last, and refills everything.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from streams_node.errors import StreamsError
+from streams_node.ingest.batches import Batch
+from streams_node.ingest.ledger import Ledger
+from streams_node.ingest.state import StreamState
+from streams_node.observe.logs import get_logger
+from streams_node.subscriptions.journal import Statement, keep
+from streams_node.subscriptions.registry import Registry
+from streams_node.subscriptions.subscription import Subscription
+from streams_node.subscriptions.tables import (
+    SUBSCRIPTIONS,
+    Late,
+    Place,
+    first_seqs,
+    late_streams,
+    links_behind,
+    missing_links,
+    text_of,
+)
+from streams_node.wal.batch import COLUMNS
+from streams_node.wal.lookup import Name
+
+log = get_logger(__name__)
+PENDING_MAX = 1000  # names of one subscription in memory: as many as one wake tells of
+QUEUE_MAX = 50_000
+BEGINNING = "-1"
+_SLICE = 500  # links of one commit, streams of one look
+_BACKOFF_S = 1.0
+_STREAM, _SEQ = 1, 2  # columns of a log row in a batch
+
+
+class Fresh(NamedTuple):
+    """A stream with news for a subscription, and its first entry that is news."""
+
+    subscription: Subscription
+    state: StreamState
+    seq: int
+
+
+class News:
+    """Only the event loop touches it. `committed` is called by the ledger, and neither waits nor fails."""
+
+    def __init__(self, ledger: Ledger, registry: Registry, ring: Callable[[Subscription], None]) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._ring = ring
+        self._queue: list[Fresh] = []
+        self._ended: list[tuple[Subscription, Name]] = []
+        self._bell = asyncio.Event()
+        self._noted = self._linked = 0  # how much was ever queued, and how much of it has its link
+        self._progress = asyncio.Event()
+        self._sweeping = asyncio.Lock()
+        self.hooked = 0  # the newest row that was held against the trie
+        self.joined = 0  # every row up to this one has been given its links, as far as is stored
+        self.incomplete = False  # some row above `joined` was not noted: only a sweep finds it
+
+    # --- what the ledger tells ---
+
+    def committed(self, batch: Batch) -> None:
+        """A batch is on disk: note whom it is for."""
+        if len(self._registry):
+            self._note_touched(batch)
+            self._note_ended(batch)
+        self.hooked = batch.through
+        if self._queue or self._ended:
+            self._bell.set()
+
+    def begin(self) -> Statement:
+        """The first subscription of all: nothing before it matters. What says so to the next start."""
+        self.joined, self.incomplete = self.hooked, False
+        return (SUBSCRIPTIONS.set_joined_through, (self.hooked,))
+
+    def doubt(self) -> None:
+        """A commit failed, and may be stored all the same: nobody has noted what is in it."""
+        self.incomplete = True
+        for subscription in self._registry:
+            subscription.missed = self._ledger.committer.committed_through
+
+    def _note_touched(self, batch: Batch) -> None:
+        matching = self._registry.matching
+        firsts: dict[int, int] | None = None
+        for state, _, _, _ in batch.touched:
+            name = state.name
+            for subscription in matching(name):
+                if name in subscription.pending:
+                    continue
+                if len(subscription.pending) >= PENDING_MAX or len(self._queue) >= QUEUE_MAX:
+                    subscription.missed = batch.through
+                    self.incomplete = True
+                    continue
+                subscription.pending[name] = None
+                if firsts is None:
+                    firsts = _firsts(batch)
+                self._queue.append(Fresh(subscription, state, firsts.get(state.id, 0)))
+                self._noted += 1
+
+    def _note_ended(self, batch: Batch) -> None:
+        for state in batch.ended:
+            for subscription in self._registry.matching(state.name):
+                if len(self._ended) < QUEUE_MAX:
+                    self._ended.append((subscription, state.name))
+
+    # --- joining ---
+
+    async def run(self) -> None:
+        """Give links, as long as the node lives."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            try:
+                await self._join()
+            except StreamsError as problem:
+                log.debug("links were not stored", error=problem.message)
+                await asyncio.sleep(_BACKOFF_S)
+                self._bell.set()
+            except Exception as problem:  # noqa: BLE001 - nothing is lost: the queue is as it was
+                log.warning("links were not stored", error=repr(problem))
+                await asyncio.sleep(_BACKOFF_S)
+                self._bell.set()
+
+    async def settle(self) -> None:
+        """Wait until everything that is noted by now has its link."""
+        noted = self._noted
+        while self._linked < noted:
+            await self._progress.wait()
+
+    def relink(self, subscription: Subscription, name: Name) -> None:
+        """A stream has news and no link, which only a sweep can make good."""
+        subscription.pending.pop(name, None)
+        subscription.missed = self.hooked
+        self.incomplete = True
+
+    async def _join(self) -> None:
+        while self._queue or self._ended:
+            await self._join_some()
+
+    async def _join_some(self) -> None:
+        fresh, ended = self._queue[:_SLICE], self._ended[:_SLICE]
+        through = self.hooked if len(fresh) == len(self._queue) else None
+        pairs = [(each.subscription.number, each.state.name) for each in fresh]
+        missing = await self._ledger.database.readers.run(missing_links, pairs) if pairs else []
+        again = set(pairs)
+        statements: list[Statement] = [
+            (SUBSCRIPTIONS.drop_joined, (subscription.number, *name))
+            for subscription, name in ended
+            if (subscription.number, name) not in again
+        ]
+        rows = [_row(fresh[place]) for place in missing if not fresh[place].subscription.deleted]
+        if rows:
+            statements.append((SUBSCRIPTIONS.join_links, (text_of(rows),)))
+        if statements and through is not None and not self.incomplete:
+            statements.append((SUBSCRIPTIONS.set_joined_through, (through,)))
+        await keep(self._ledger, statements)
+        del self._queue[: len(fresh)], self._ended[: len(ended)]
+        if statements and through is not None and not self.incomplete:
+            self.joined = through
+        self._linked += len(fresh)
+        self._progress.set()
+        self._progress = asyncio.Event()
+        for subscription in dict.fromkeys(each.subscription for each in fresh):
+            self._ring(subscription)
+
+    async def move_on(self) -> None:
+        """Store how far the joining has come when there was nothing to join: a start sweeps less."""
+        hooked = self.hooked
+        if not self.incomplete and not self._queue and hooked > self.joined:
+            await keep(self._ledger, [(SUBSCRIPTIONS.set_joined_through, (hooked,))])
+            self.joined = max(self.joined, hooked)
+
+    # --- finding again what memory had no room for ---
+
+    async def refill(self, subscription: Subscription) -> None:
+        """Look for streams with news in the database. They are all there once the heads are."""
+        missed = subscription.missed
+        if missed is None:
+            return
+        committer = self._ledger.committer
+        if committer.heads_through < missed:
+            committer.flush_heads()
+            return
+        if self.incomplete and not await self.sweep():
+            return
+        names = await self._ledger.database.readers.run(links_behind, subscription.number, PENDING_MAX)
+        subscription.pending.update(dict.fromkeys(names))
+        if subscription.missed == missed:
+            subscription.missed = None if len(names) < PENDING_MAX else 0
+
+    async def sweep(self) -> bool:
+        """Give links to streams that were written while nobody could note it; whether all of them have one now."""
+        async with self._sweeping:
+            if not self.incomplete:
+                return True
+            if self._ledger.committer.heads_through < self.hooked:
+                self._ledger.committer.flush_heads()
+                return False
+            through = self.hooked
+            self.incomplete = False
+            try:
+                place: Place | None = Place()
+                while place is not None:
+                    late, place = await self._ledger.database.readers.run(late_streams, place, self.joined, _SLICE)
+                    await self._join_late(late)
+            except BaseException:
+                self.incomplete = True
+                raise
+            if not self.incomplete:
+                await keep(self._ledger, [(SUBSCRIPTIONS.set_joined_through, (through,))])
+                self.joined = through
+            return True
+
+    async def _join_late(self, late: list[Late]) -> None:
+        wanted = [
+            (subscription, each)
+            for each in late
+            for subscription in self._registry.matching(each.name)
+            if each.last_row > subscription.since_row
+        ]
+        pairs = [(subscription.number, each.name) for subscription, each in wanted]
+        missing = await self._ledger.database.readers.run(missing_links, pairs) if pairs else []
+        found = [wanted[place] for place in missing]
+        firsts = await self._ledger.database.readers.run(first_seqs, [each for _, each in found], self.joined)
+        rows = []
+        for (subscription, each), seq in zip(found, firsts, strict=True):
+            state = await self._ledger.states.get(each.name)
+            if isinstance(state, StreamState) and state.id == each.stream:
+                rows.append(_row(Fresh(subscription, state, seq)))
+        if rows:
+            await keep(self._ledger, [(SUBSCRIPTIONS.join_links, (text_of(rows),))])
+        for subscription, _ in found:
+            if subscription.missed is None:
+                subscription.missed = 0  # its new links are looked at
+            self._ring(subscription)
+
+
+def acked_before(state: StreamState, seq: int) -> str:
+    """What counts as acknowledged when the entries from `seq` on are news."""
+    return BEGINNING if seq == 0 else state.token(seq)
+
+
+def _row(fresh: Fresh) -> tuple[object, ...]:
+    state = fresh.state
+    return (fresh.subscription.number, *state.name, state.id, fresh.seq, acked_before(state, fresh.seq))
+
+
+def _firsts(batch: Batch) -> dict[int, int]:
+    """The first sequence that a batch brings to each of its streams."""
+    rows = batch.writes.rows
+    firsts: dict[int, int] = {}
+    for at in range(0, len(rows), COLUMNS):
+        firsts.setdefault(rows[at + _STREAM], rows[at + _SEQ])
+    return firsts

@@ -1,0 +1,70 @@
+"""The subscriptions of a node, and which of them a stream is for."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from streams_node.subscriptions.patterns import Trie
+from streams_node.subscriptions.subscription import Subscription
+from streams_node.wal.lookup import Name
+
+
+class Registry:
+    """All in memory: they are bounded in number. Streams in which wakes are announced match no glob, or a subscription
+    to everything would wake itself for ever.
+    """
+
+    def __init__(self) -> None:
+        self._trie = Trie[Subscription]()
+        self._by_id: dict[str, Subscription] = {}
+        self._by_number: dict[int, Subscription] = {}
+        self._wake_streams: Counter[Name] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(list(self._by_id.values()))
+
+    def get(self, id_: str) -> Subscription | None:
+        return self._by_id.get(id_)
+
+    def numbered(self, number: int) -> Subscription | None:
+        return self._by_number.get(number)
+
+    def add(self, subscription: Subscription) -> None:
+        self._by_id[subscription.id] = subscription
+        self._by_number[subscription.number] = subscription
+        if subscription.segments is not None:
+            self._trie.add(subscription.segments, subscription)
+        if subscription.wake_stream is not None:
+            self._wake_streams[subscription.wake_stream] += 1
+
+    def remove(self, subscription: Subscription) -> None:
+        if self._by_number.pop(subscription.number, None) is None:
+            return
+        del self._by_id[subscription.id]
+        if subscription.segments is not None:
+            self._trie.remove(subscription.segments, subscription)
+        for name in subscription.named:
+            self._trie.unname(name, subscription)
+        if subscription.wake_stream is not None:
+            self._wake_streams[subscription.wake_stream] -= 1
+            self._wake_streams += Counter()  # those at zero leave
+
+    def name(self, name: Name, subscription: Subscription) -> None:
+        subscription.named.add(name)
+        self._trie.name(name, subscription)
+
+    def unname(self, name: Name, subscription: Subscription) -> None:
+        subscription.named.discard(name)
+        self._trie.unname(name, subscription)
+
+    def matching(self, name: Name) -> set[Subscription]:
+        """Who is to be told of a stream."""
+        if name in self._wake_streams:
+            return self._trie.named(name)
+        return self._trie.matching(name)
+
+    def globbed(self, name: Name, subscription: Subscription) -> bool:
+        """Whether a subscription's glob matches a stream."""
+        return name not in self._wake_streams and subscription in self._trie.globs(name)
