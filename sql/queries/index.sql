@@ -122,7 +122,7 @@ DELETE FROM index_covers WHERE stream = ? AND family = ?;
 
 -- name: idle_objects
 -- Living objects that cover nothing.
-SELECT id FROM index_objects WHERE covers = 0 AND dead_us IS NULL LIMIT :limit;
+SELECT id FROM index_objects INDEXED BY index_objects_idle WHERE covers = 0 AND dead_us IS NULL AND id > 0 LIMIT :limit;
 
 -- name: kill_index_object
 -- It waits for the collector.

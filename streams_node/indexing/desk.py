@@ -519,8 +519,8 @@ def _plans_after(db: sqlite3.Connection, after: int, limit: int) -> list[tuple[i
     return [(change, stream) for change, stream, _, _, _ in rows]
 
 
-def _known(db: sqlite3.Connection, made: list[str]) -> bool:
-    return known(db, made)
+def _known(db: sqlite3.Connection, made: tuple[str, ...]) -> bool:
+    return bool(made) and known(db, made)
 
 
 def _index_object(db: sqlite3.Connection, made: str) -> tuple[Family, int] | None:
