@@ -1,7 +1,30 @@
 -- name: rows_to_seal
--- What a seal needs of each row above one, oldest first; who appended it is asked separately, as most rows say nothing of it.
-SELECT row_id, stream, seq, count, ordinal, position, ts, flags, schema_version, lens, keys, payload
+-- What a seal needs of each row above one, oldest first, and whether it says more of its append: that is asked separately,
+-- as most rows do not.
+SELECT row_id, stream, seq, count, ordinal, position, ts, flags, schema_version, lens, keys,
+       producer IS NOT NULL OR stream_seq IS NOT NULL OR flags & 2, payload
   FROM log WHERE row_id > :after AND row_id <= :through ORDER BY row_id;
+
+-- name: plain_rows
+-- Rows above one that are a small entry each, column by column: numbers on lines, payloads joined. SQLite visits them in
+-- the order of their ids, as the range is of its primary key; all columns are joined in the same order in any case. The
+-- count says whether there were others between them. A blob is joined as text without a look at its bytes.
+SELECT count(*), min(schema_version), max(schema_version), count(keys),
+       count(producer) + count(stream_seq) + (max(flags) & 2),
+       group_concat(stream, char(10)), group_concat(seq, char(10)), group_concat(ts, char(10)),
+       group_concat(length(payload), char(10)), CAST(group_concat(payload, '') AS BLOB)
+  FROM log WHERE row_id > :after AND row_id <= :through
+   AND count = 1 AND flags & ~2 = 1 AND lens IS NULL AND length(payload) <= :bytes_max;
+
+-- name: plain_keys
+-- The routing keys of the same rows: the size of each, or -1 for none, and all of them joined.
+SELECT count(*), group_concat(coalesce(length(keys), -1), char(10)), CAST(group_concat(keys, '') AS BLOB)
+  FROM log WHERE row_id > :after AND row_id <= :through
+   AND count = 1 AND flags & ~2 = 1 AND lens IS NULL AND length(payload) <= :bytes_max;
+
+-- name: ends_of_rows
+-- Where the rows of a JSON array lie in their streams; those that have been freed are missing.
+SELECT l.row_id, l.ordinal, l.position FROM json_each(?) AS wanted CROSS JOIN log AS l ON l.row_id = wanted.value;
 
 -- name: flags_after
 -- The row after one: whether it begins an append.

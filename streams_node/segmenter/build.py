@@ -4,20 +4,21 @@ import os
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streams_node.objects.keys import object_id
 from streams_node.placement.made import ObjectFacts
 from streams_node.segmenter.batches import batches_of
 from streams_node.segmenter.check import damaged
+from streams_node.segmenter.columns import Rows, Stretches, sorted_by_stream, stretches_of
 from streams_node.segmenter.ends import write_ends
 from streams_node.segmenter.messages import Built, BuiltObject, Order
-from streams_node.segmenter.rows import Columns, Stretch, columns_of, living, open_log, stretches_of, take
+from streams_node.segmenter.rows import living, open_log, take
 from streams_node.segments.format import Kind, payload_offsets
 from streams_node.segments.writer import ObjectWriter, Written
 from streams_node.testing.crashpoints import crash_point
@@ -39,51 +40,40 @@ def build(order: Order) -> Built:
     folder = Path(order.folder)
     with closing(open_log(order.database)) as db:
         taken = take(db, order.after_row, order.through_row, order.flush_bytes_max)
-        rows = len(taken.rows)
-        columns = columns_of(taken.rows)
-        taken.rows.clear()
-        stretches = stretches_of(columns)
-        alive = living(db, (each.stream for each in stretches))
-        stretches = [each for each in stretches if each.stream in alive]
-        stuck = {stream: why for stream, why in damaged(columns, stretches).items() if stream in alive}
-        stretches = [each for each in stretches if each.stream not in stuck]
-        written = list(_files(order, folder, columns, stretches))
-        ends = write_ends(
-            db,
-            folder / f"{_fresh_id()}.ends",
-            columns,
-            stretches,
-            after=order.after_row,
-            through=taken.through_row,
-        )
+        count = taken.rows.size
+        rows = sorted_by_stream(taken.rows)
+        rows = rows.of(pa.array(living(db, pc.unique(rows.column("stream")).to_pylist()), pa.int64()))
+        stretches = stretches_of(rows)
+        stuck = damaged(rows, stretches)
+        if stuck:
+            rows = rows.without(pa.array(stuck, pa.int64()))
+            stretches = stretches_of(rows)
+        written = list(_files(order, folder, rows, stretches))
+        ends = write_ends(db, folder / f"{_fresh_id()}.ends", rows, stretches, taken.marked)
     return Built(
         after_row=order.after_row,
         through_row=taken.through_row,
         log_bytes=taken.bytes,
-        rows=rows,
+        rows=count,
         objects=[_object(each, order.after_row + 1, taken.through_row) for each in written],
         ends=None if ends is None else str(ends),
         stuck=sorted(stuck.items()),
     )
 
 
-def _files(order: Order, folder: Path, columns: Columns, stretches: list[Stretch]) -> Iterator[Written]:
+def _files(order: Order, folder: Path, rows: Rows, stretches: Stretches) -> Iterator[Written]:
     """Segments of the streams that have enough for their own, and a pack of all others."""
-    ends = list(accumulate(map(len, columns.payloads), initial=0))
-    own = [each for each in stretches if ends[each.end] - ends[each.start] >= order.own_segment_bytes]
-    for each in own:
-        yield from _segments(order, folder, columns.part(each.start, each.end))
+    own = stretches.of(pc.greater_equal(rows.bytes_of(stretches), order.own_segment_bytes))
+    for _, start, end in own.ranges():
+        yield from _segments(order, folder, rows.part(start, end))
         crash_point("worker.seal.inside")
-    apart = {each.stream for each in own}
-    shared = [each for each in stretches if each.stream not in apart]
-    everything = sum(each.end - each.start for each in shared) == len(columns.streams)
-    yield from _pack(folder, columns if everything else columns.parts(shared))
+    yield from _pack(folder, rows.without(own.streams))
     crash_point("worker.seal.inside")
 
 
-def _segments(order: Order, folder: Path, columns: Columns) -> Iterator[Written]:
+def _segments(order: Order, folder: Path, rows: Rows) -> Iterator[Written]:
     """One stream's entries, a file after the other."""
-    batches = batches_of(columns)
+    batches = batches_of(rows)
     batch = next(batches, None)
     while batch is not None:
         with _writer(folder, "segment") as writer:
@@ -106,11 +96,11 @@ def _room(order: Order, writer: ObjectWriter, batch: Any) -> int:
     return min(full, order.segment_entries - writer.entries, int(batch.num_rows))
 
 
-def _pack(folder: Path, columns: Columns) -> Iterator[Written]:
-    if not sum(columns.counts):  # nothing but ends of streams
+def _pack(folder: Path, rows: Rows) -> Iterator[Written]:
+    if not pc.sum(rows.column("count")).as_py():  # nothing but ends of streams
         return
     with _writer(folder, "pack") as writer:
-        for batch in batches_of(columns):
+        for batch in batches_of(rows):
             writer.write(batch)
         yield writer.finish()
 

@@ -1,64 +1,32 @@
-"""Reads the log for a seal: in slices, so that no checkpoint waits for the end of it, and up to an append's end."""
+"""Takes a stretch of the log for a seal: as many whole appends as fit."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from itertools import chain, compress
-from operator import itemgetter, ne
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 
 import sql
+from streams_node.segmenter.columns import Rows
+from streams_node.segmenter.slices import Slices
 from streams_node.wal.heads import FIRST
 
 SEALING = sql.queries("sealing")
-_SLICE_BYTES = 8 << 20  # in one read transaction
-_ROWS_AT_ONCE = 32  # of the largest size still not too much memory
 _BUSY_S = 30.0
 _CACHE_KIB = 2048  # every page is read once
-_FLAGS, _PAYLOAD = 7, 11
-
-
-class Columns(NamedTuple):
-    """Rows of the log, column by column."""
-
-    row_ids: Sequence[int]
-    streams: Sequence[int]
-    seqs: Sequence[int]
-    counts: Sequence[int]
-    ordinals: Sequence[int]
-    positions: Sequence[int]
-    times: Sequence[int]
-    flags: Sequence[int]
-    versions: Sequence[int]
-    lens: Sequence[bytes | None]
-    keys: Sequence[bytes | None]
-    payloads: Sequence[bytes]
-
-    def part(self, start: int, end: int) -> "Columns":
-        return Columns._make(column[start:end] for column in self)
-
-    def parts(self, stretches: Iterable["Stretch"]) -> "Columns":
-        """Several stretches, one behind the other."""
-        ranges = [(each.start, each.end) for each in stretches]
-        return Columns._make(list(chain.from_iterable(column[a:b] for a, b in ranges)) for column in self)
-
-
-class Stretch(NamedTuple):
-    """The rows of one stream: neighbours, as the rows are sorted by stream."""
-
-    stream: int
-    start: int
-    end: int
 
 
 class Taken(NamedTuple):
     """A stretch of the log, with everything that was appended in it."""
 
-    rows: list[Any]  # in the order of the columns
+    rows: Rows  # in the order of the log
     through_row: int
     bytes: int
+    marked: list[tuple[int, int]]  # ranges (after, through) of rows that may say more of their append
 
 
 def open_log(path: str) -> sqlite3.Connection:
@@ -74,49 +42,45 @@ def take(db: sqlite3.Connection, after: int, through: int, bytes_max: int) -> Ta
 
     All that there are up to `through` are all of it, however few: what is missing was a dead stream's, and is freed.
     """
-    rows: list[Any] = []
-    size = 0
-    complete = False
-    while not complete:
-        size, complete = _slice(db, rows, rows[-1][0] if rows else after, through, size)
-        if size > bytes_max and (cut := _cut(rows, size, bytes_max)):
-            rows = rows[:cut]
-            return Taken(rows, rows[-1][0], _bytes(rows))
+    slices = Slices(after, through)
+    while slices.read_row < through:
+        slices.read_on(db)
+        if slices.size > bytes_max and (cut := _cut(columns := slices.columns(), bytes_max)):
+            columns = columns.slice(0, cut)
+            return _taken(slices, columns, _last_row(columns, after))
+    columns = slices.columns()
     if not _ends_append(db, through):
-        rows = rows[: _last_begin(rows)]
-        through = rows[-1][0] if rows else after
-    return Taken(rows, through, _bytes(rows))
+        columns = columns.slice(0, max(_begins(columns), default=0))
+        through = _last_row(columns, after)
+    return _taken(slices, columns, through)
 
 
-def _slice(db: sqlite3.Connection, rows: list[Any], after: int, through: int, size: int) -> tuple[int, bool]:
-    """Read on in one transaction; returns the size of all rows so far, and whether there are no more."""
-    until = size + _SLICE_BYTES
-    cursor = db.execute(SEALING.rows_to_seal, {"after": after, "through": through})
-    try:
-        while size < until:
-            some = cursor.fetchmany(_ROWS_AT_ONCE)
-            if not some:
-                return size, True
-            rows += some
-            size += _bytes(some)
-        return size, False
-    finally:
-        cursor.close()
+def _taken(slices: Slices, columns: Any, through: int) -> Taken:
+    size = pc.sum(columns.column("size")).as_py() or 0
+    marked = [(start, min(end, through)) for start, end in slices.marked if start < through]
+    return Taken(Rows(columns, slices.plain(), slices.others), through, size, marked)
 
 
-def _bytes(rows: list[Any]) -> int:
-    return sum(map(len, map(itemgetter(_PAYLOAD), rows)))
-
-
-def _cut(rows: list[Any], size: int, bytes_max: int) -> int:
+def _cut(columns: Any, bytes_max: int) -> int:
     """How many rows fit, up to an append's end; if the first append does not, all of it. 0: its end is not known."""
-    at = len(rows)
-    while at > 0 and (size > bytes_max or at == len(rows) or not rows[at][_FLAGS] & FIRST):
-        at -= 1
-        size -= len(rows[at][_PAYLOAD])
-    if at:
-        return at
-    return next((index for index in range(1, len(rows)) if rows[index][_FLAGS] & FIRST), 0)
+    begins = [at for at in _begins(columns) if at]
+    if not begins:
+        return 0
+    ends = pc.cumulative_sum(columns.column("size"))
+    sizes = pc.take(ends, pc.subtract(pa.array(begins, pa.int64()), 1))  # of all rows before each
+    fitting: int = pc.sum(pc.less_equal(sizes, bytes_max)).as_py()
+    return begins[max(fitting - 1, 0)]
+
+
+def _begins(columns: Any) -> list[int]:
+    """The rows that begin an append."""
+    is_first = pc.not_equal(pc.bit_wise_and(columns.column("flags"), FIRST), 0)
+    found: list[int] = pc.indices_nonzero(is_first).to_pylist()
+    return found
+
+
+def _last_row(columns: Any, default: int) -> int:
+    return int(columns.column("row_id")[-1].as_py()) if columns.num_rows else default
 
 
 def _ends_append(db: sqlite3.Connection, row: int) -> bool:
@@ -124,26 +88,7 @@ def _ends_append(db: sqlite3.Connection, row: int) -> bool:
     return following is None or bool(following[0] & FIRST)
 
 
-def _last_begin(rows: list[Any]) -> int:
-    return next((index for index in range(len(rows) - 1, -1, -1) if rows[index][_FLAGS] & FIRST), 0)
-
-
-def columns_of(rows: list[Any]) -> Columns:
-    """Sorted by stream; the rows of each stay in their order."""
-    rows.sort(key=itemgetter(1))
-    return Columns._make(zip(*rows, strict=True)) if rows else Columns(*((),) * len(Columns._fields))
-
-
-def stretches_of(columns: Columns) -> list[Stretch]:
-    """Where each stream's rows begin and end."""
-    streams = columns.streams
-    if not streams:
-        return []
-    starts = [0, *compress(range(1, len(streams)), map(ne, streams[1:], streams))]
-    return [Stretch(streams[start], start, end) for start, end in zip(starts, [*starts[1:], len(streams)], strict=True)]
-
-
-def living(db: sqlite3.Connection, streams: Iterable[int]) -> set[int]:
+def living(db: sqlite3.Connection, streams: Iterable[int]) -> list[int]:
     """Which of them live, and can be sealed. Asked after the rows were read: these were all there, then."""
     wanted = msgspec.json.encode(sorted(streams)).decode()
-    return set(map(itemgetter(0), db.execute(SEALING.living_streams, (wanted,))))
+    return list(map(itemgetter(0), db.execute(SEALING.living_streams, (wanted,))))

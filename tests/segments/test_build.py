@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streams_node.placement.made import Made, Seal
 from streams_node.protocol.frames import pack_keys
-from streams_node.segmenter import rows
+from streams_node.segmenter import rows, slices
 from streams_node.segmenter.build import build, seal
 from streams_node.segmenter.messages import Order, seal_of
 from streams_node.segments.directory import Directory
@@ -141,9 +141,12 @@ def test_what_is_sealed_is_what_was_appended(
     after, rows_sealed = 0, 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streams_node.segmenter.batches._BATCH_BYTES", data.draw(st.integers(1, 400)))
-        patch.setattr(rows, "_SLICE_BYTES", data.draw(st.integers(1, 500)))
+        patch.setattr(slices, "_SLICE_BYTES", data.draw(st.integers(1, 500)))
         patch.setattr("streams_node.segmenter.ends._MARKED_ROWS", data.draw(st.integers(1, 5)))
-        patch.setattr(rows, "_ROWS_AT_ONCE", data.draw(st.integers(1, 5)))
+        patch.setattr(slices, "_ROWS_AT_ONCE", data.draw(st.integers(1, 5)))
+        patch.setattr(slices, "_PLAIN_ROWS", data.draw(st.integers(1, 5)))
+        patch.setattr(slices, "_PLAIN_ROWS_MAX", data.draw(st.integers(1, 9)))
+        patch.setattr("streams_node.segmenter.plain.PAYLOAD_BYTES_MAX", data.draw(st.sampled_from([0, 20, 4096])))
         while after < log.row:
             seal = sealed(log, after_row=after, **bounds)
             assert seal.stuck == []
@@ -257,6 +260,42 @@ def test_keys_of_single_entries_are_kept(log: Log) -> None:
     assert table.column("key").to_pylist() == ["x", None, "", "x", None]
 
 
+def test_thousands_of_rows_of_one_entry_each_are_sealed_byte_by_byte(log: Log) -> None:
+    """Also where a row among them is of another kind, or is missing, and whatever the bytes are."""
+    log.piece_bytes = 5000
+    source = random.Random(8)
+    payloads = [b"", b"\0", b"\xff\xfe", b"\xc3", b"\n,", bytes(range(256)), b"x" * 4096, b"y" * 4097]
+    for at in range(6000):
+        entry = payloads[at] if at < len(payloads) else source.randbytes(source.randrange(40))
+        if at == 3000:
+            log.append(7, [b"1", b"2", b"3"])
+        if at == 3500:
+            log.append(9, [b"dies"])
+        sender = Sender("p", 1, at) if 4000 < at < 4100 else None
+        key = source.choice([None, "", "a", "ä\0b"]) if at > 5000 else None
+        version = 1 if at > 4500 else 0
+        log.append(source.randrange(1, 6), [entry], is_json=False, key=key, sender=sender, schema_version=version)
+    log.append(3, [b"last"], close=True)
+    log.kill(9)
+    log.db.execute("DELETE FROM log WHERE stream = 9")
+    del log.entries[9], log.ends[9]
+    seal = sealed(log)
+    assert (seal.rows, seal.stuck) == (log.row - 1, [])
+    assert contents(seal) == log.entries
+    found = sorted(lines(seal), key=lambda line: (line.pop("t"), line["id"]))
+    assert found == [end for _, end in sorted(log.ends.items())] + [sent for _, sent in sorted(log.producers.items())]
+
+
+@pytest.mark.parametrize("columns", [{"seq": -1}, {"seq": 5}, {"keys": b"\x01\xff"}, {"keys": b"\x02"}])
+def test_a_damaged_row_among_many_small_ones_stops_its_stream_only(log: Log, columns: dict[str, Any]) -> None:
+    for at in range(600):
+        log.append(1 + at % 3, [b"x"], is_json=False)
+    log.change(300, **columns)
+    seal = sealed(log)
+    assert [stream for stream, _ in seal.stuck] == [3]
+    assert contents(seal) == {stream: log.entries[stream] for stream in (1, 2)}
+
+
 DAMAGE = {
     "lengths that are missing": {"lens": None},
     "lengths that are too long": {"lens": b"\x07\0\0\0\x01\0\0\0\x01\0\0\0"},
@@ -324,18 +363,19 @@ def test_a_stream_that_dies_while_it_is_sealed_is_no_damage(log: Log, monkeypatc
 
 def test_nothing_holds_a_checkpoint_up_for_longer_than_a_slice(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two slices the log has no reader, so that a checkpoint can copy everything and start the file over."""
-    monkeypatch.setattr(rows, "_SLICE_BYTES", 1)
-    monkeypatch.setattr(rows, "_ROWS_AT_ONCE", 1)
+    for name in ("_SLICE_BYTES", "_ROWS_AT_ONCE", "_PLAIN_ROWS", "_PLAIN_ROWS_MAX"):
+        monkeypatch.setattr(slices, name, 1)
     for _ in range(5):
         log.append(1, [b"a"])
+        log.append(1, [b"a", b"b"])
     taken = []
-    take_slice = rows._slice
+    read_on = slices.Slices.read_on
 
-    def watched(*arguments: Any) -> Any:
+    def watched(*arguments: Any) -> None:
         taken.append(log.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone())
-        return take_slice(*arguments)
+        read_on(*arguments)
 
-    monkeypatch.setattr(rows, "_slice", watched)
+    monkeypatch.setattr(slices.Slices, "read_on", watched)
     sealed(log)
-    assert len(taken) == 6
+    assert len(taken) >= 10
     assert {busy for busy, *_ in taken} == {0}
