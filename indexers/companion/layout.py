@@ -4,7 +4,8 @@ seg       u64, indexed    the stream's incarnation
 row       u64             the entry's sequence
 ts        i64             when it was appended, in microseconds
 inexact   text, raw       the columns of this document that do not hold what the record holds
-has       text, raw       the columns of fields without a fast column in which this record has a value
+has       text, raw       which of the fields without a fast column have a value in this record: `,f1,f7,`, or nothing;
+                          one term a document, as each costs as much as a keyword
 f0, f1…   the declared fields, in the order of their names:
           keyword         text, raw; fast where the field is sorted or grouped by
           text            text, split at white space: what is indexed is the words of the analyser, joined by spaces;
@@ -49,6 +50,13 @@ class Layout:
 
     def of(self, name: str) -> ColumnsOf:
         return self._by_name[name]
+
+    def has_query(self, schema: tantivy.Schema, name: str) -> tantivy.Query:
+        """Documents whose record has a value in a field; those that are `inexact` there may have one, too."""
+        columns = self.of(name)
+        if columns.fast:
+            return tantivy.Query.exists_query(columns.column)
+        return tantivy.Query.regex_query(schema, HAS, f".*,{columns.column},.*")
 
     def schema(self) -> tantivy.Schema:
         builder = tantivy.SchemaBuilder()

@@ -5,7 +5,7 @@ reaches it has the column's type already, whatever the record had.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +59,9 @@ class Writer:
                     full[name] = values
             if not columns.fast:
                 has.append((columns.column, column.values))
-        _mark_values(full, sparse, has)
-        names = tuple(full)
-        documents = [dict(zip(names, row, strict=True)) for row in zip(*full.values(), strict=True)]
-        for name, some in sparse.items():
-            for document, value in zip(documents, some, strict=True):
-                if value is not None:
-                    document[name] = value
+        if has:
+            full[HAS] = _marks(has)
+        documents = _documents(full, sparse)
         for at, found in inexact.items():
             documents[at][INEXACT] = found
             for name in found:
@@ -162,6 +158,17 @@ class _Facts:
         )
 
 
+def _documents(full: Mapping[str, Sequence[Any]], sparse: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """A document a row: Tantivy takes no null, so what is sparse is put in where there is something."""
+    names = tuple(full)
+    documents = [dict(zip(names, row, strict=True)) for row in zip(*full.values(), strict=True)]
+    for name, values in sparse.items():
+        for document, value in zip(documents, values, strict=True):
+            if value is not None:
+                document[name] = value
+    return documents
+
+
 def _physical(columns: ColumnsOf, column: Column, inexact: _Inexact) -> list[tuple[str, list[Any]]]:
     """The Tantivy columns of a field, each with a value, a list of values, or None, for each document."""
     kind, name = columns.field.kind, columns.column
@@ -256,19 +263,14 @@ def _fits(term: Canonical) -> bool:
     return len(text) <= _CHARS_SURE or len(text.encode("utf-8", "surrogatepass")) <= TERM_BYTES_MAX
 
 
-def _mark_values(
-    full: dict[str, Sequence[Any]], sparse: dict[str, Sequence[Any]], has: list[tuple[str, list[Any]]]
-) -> None:
-    """The column `has`: mostly one list for all documents."""
-    always = [name for name, values in has if None not in values]
-    marks = [always] * len(full[SEG])
+def _marks(has: Sequence[tuple[str, list[Any]]]) -> list[str]:
+    """The column `has`: mostly one text for all documents."""
+    names = ["," + name for name, values in has if None not in values]
+    marks = ["".join(names)] * len(has[0][1])
     for name, values in has:
-        if name not in always:
-            marks = [mark if value is None else [*mark, name] for mark, value in zip(marks, values, strict=True)]
-    if always:
-        full[HAS] = marks
-    elif has:
-        sparse[HAS] = [mark or None for mark in marks]
+        if None in values:
+            marks = [mark if value is None else f"{mark},{name}" for mark, value in zip(marks, values, strict=True)]
+    return [mark and mark + "," for mark in marks]
 
 
 def _is_unicode(text: str) -> bool:

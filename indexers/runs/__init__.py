@@ -8,16 +8,8 @@ Keeps    rows leave a writer in the order of the family's key, each key once; a 
 Dies     while writing: `RunWriter` leaves no file when it is left early, a killed process one that nothing names.
 """
 
-from indexers.runs.files import (
-    Family,
-    IndexDamaged,
-    IndexTooNew,
-    RunReader,
-    RunWriter,
-    Source,
-    Target,
-    Written,
-)
+from indexers.runs.damage import IndexDamaged, IndexTooNew
+from indexers.runs.files import Family, RunReader, RunWriter, Source, Target, Written
 from indexers.runs.merge import Living, alive, combined, merge_blocks, moved
 
 __all__ = [

@@ -5,9 +5,8 @@ metadata  streams.index   {"family": "exact", "format": 1, "objects": ["<id>", â
 pages     zstd, with checksums; row groups of at most 16,384 rows and about 1 MiB, with statistics on the key columns
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -16,6 +15,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
+
+from indexers.runs.damage import IndexDamaged, IndexTooNew, damage
+from indexers.runs.sink import Sink
 
 METADATA_KEY = b"streams.index"
 GROUP_ROWS = 1 << 14  # what a lookup decodes: about a millisecond
@@ -27,19 +29,6 @@ _NAME_CHARS_MAX = 40
 
 Source = Path | bytes  # where a run is read from
 Target = Path | BinaryIO  # where a run is written to: a new file, or anything with `write`
-
-
-class IndexDamaged(ValueError):
-    """A run that cannot be read: what it covers is to be treated as not covered, never as without a match."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"index run `{name}` cannot be read: {reason}")
-        self.name = name
-        self.reason = reason
-
-
-class IndexTooNew(IndexDamaged):
-    """A run of a format that this version does not know."""
 
 
 class Family(NamedTuple):
@@ -91,7 +80,7 @@ class RunWriter:
         self._family = family
         self._objects = tuple(objects)
         self._path = target if isinstance(target, Path) else None
-        self._sink = _Sink(target.open("xb") if isinstance(target, Path) else target)
+        self._sink = Sink(target.open("xb") if isinstance(target, Path) else target)
         self._parquet = pq.ParquetWriter(
             pa.PythonFile(self._sink, mode="w"),
             family.schema,
@@ -309,18 +298,6 @@ def key_at(table: Any, key: Sequence[str], row: int) -> tuple[Any, ...]:
     return tuple((value is not None, value) for value in values)
 
 
-@contextmanager
-def damage(name: str) -> Iterator[None]:
-    """Whatever is wrong with the bytes is one error; that there are none is another."""
-    try:
-        yield
-    except (FileNotFoundError, IndexDamaged):
-        raise
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise IndexDamaged(name, reason) from problem
-
-
 def _least_and_most(statistics: Any) -> tuple[Any, Any]:
     """Unknown where there are no statistics: there are none for very long text."""
     if statistics is None or not statistics.has_min_max:
@@ -331,40 +308,3 @@ def _least_and_most(statistics: Any) -> tuple[Any, Any]:
 def _overlaps(least: Any, most: Any, low: Any, high: Any) -> bool:
     """Whether values within bounds may be there; None is no bound."""
     return (high is None or least is None or least <= high) and (low is None or most is None or most >= low)
-
-
-class _Sink:
-    """A file that is hashed while it is written."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.hash = xxhash.xxh3_128()
-        self.size = 0
-        self.dropped = False
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes) -> int:
-        if not self.dropped:
-            self.hash.update(data)
-            self._file.write(data)
-            self.size += len(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """The file is flushed at its end."""
-
-    def close(self) -> None:
-        """Ends with `end`: Arrow closes what it writes to, and a buffer of the caller stays open."""
-
-    def end(self, *, own: bool) -> None:
-        if not own:
-            return
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._file.close()
