@@ -1,10 +1,16 @@
-"""The stream of the node's own numbers: made when it is missing, and appended to once in an interval."""
+"""The stream of the node's own numbers: made when it is missing, and appended to once in an interval.
+
+An interval in which no client stored or read anything is told later: with the next one that is not so, or after a
+quarter of an hour. Rows of their own would have the log sealed and a generation published every minute, by a node that
+has nothing to do.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from streams_node.errors import StreamsError
 from streams_node.ingest.append import AppendRequest, store
@@ -36,8 +42,18 @@ _CREATE = CreateRequest("application/json", None, None, AppendRequest(b""), impl
 _LIMITS = ("queue_bytes_max", "queue_appends_max", "backlog_bytes_max")
 _STATM = Path("/proc/self/statm")
 _PAGE_BYTES = 4096
+_QUIET_US_MAX = 900 * SECOND_US  # so it can be seen that the node lives, for the price of a few requests an hour
+_CLIENTS = frozenset(("streams_appends", "streams_read_bytes", "refused_overloaded"))
 _TRIMS = 100  # in the time that an entry is kept: so exact that time is
 _TRIM_US = 3600 * SECOND_US  # and at least so often
+
+
+class Look(NamedTuple):
+    """The numbers at a moment, by the clock of the node and by one that never goes back."""
+
+    numbers: Snapshot
+    at_us: int
+    at_s: float
 
 
 class Metering:
@@ -60,13 +76,17 @@ class Metering:
         self._every_s = ledger.settings.stream_metrics_ms / 1000
         self._task: asyncio.Task[None] | None = None
         self._trim_at_us = 0
-        self._before: Snapshot = {}
-        self._before_us = 0
-        self._before_s = 0.0
+        self._told = Look({}, 0, 0.0)  # what came before it is told
+        self._quiet: Look | None = None  # nothing that would have to be told came between that and this
+        self._first = True
+
+    def begin(self) -> None:
+        """Begin the first interval."""
+        self._told = self._look()
 
     def start(self) -> None:
-        """Begin the first interval, unless there are to be none."""
-        self._look()
+        """Do so, and end it and others in a task, unless there are to be none."""
+        self.begin()
         if self._every_s:
             self._task = asyncio.create_task(self._run(), name="stream-metrics")
 
@@ -79,31 +99,46 @@ class Metering:
         while True:
             await asyncio.sleep(self._every_s)
             try:
-                await self.tell()
-                await self.trim()
+                await self.tick()
             except StreamsError as problem:
                 log.debug("the node's own numbers were not stored", error=problem.message)
             except Exception as problem:  # noqa: BLE001 - nothing of the node depends on this stream
                 log.warning("the node's own numbers were not stored", error=repr(problem))
 
+    async def tick(self) -> None:
+        """End the interval. A quiet one only becomes longer."""
+        now = self._look()
+        quiet = _same_for_clients((self._quiet or self._told).numbers, now.numbers)
+        if quiet and not self._first and 0 <= now.at_us - self._told.at_us < _QUIET_US_MAX:
+            self._quiet = now
+            return
+        if quiet:  # to its end
+            self._quiet = None
+        await self.tell()
+        await self.trim()
+
     async def tell(self) -> None:
-        """End the interval: append what happened in it."""
+        """Append what happened since that was told last: quiet intervals as one, and what came after them."""
         if self._ledger.refusals:
             return
         await self._ensured()
         state = await self._ledger.living(NAME)  # decided and appended without waiting from here on
         if state.closed or not state.is_json or state.profile != PROFILE or self._ledger.refusals:
             return
-        before, before_us, before_s = self._before, self._before_us, self._before_s
-        self._look()
-        found = records(
-            before,
-            self._before,
-            start_ms=before_us // 1000,
-            end_ms=self._before_us // 1000,
-            interval_ms=round((self._before_s - before_s) * 1000),
-            instance=self._instance,
-        )
+        looks = [self._told, *([] if self._quiet is None else [self._quiet]), self._look()]
+        found = [
+            each
+            for before, after in pairwise(looks)
+            for each in records(
+                before.numbers,
+                after.numbers,
+                start_ms=before.at_us // 1000,
+                end_ms=after.at_us // 1000,
+                interval_ms=round((after.at_s - before.at_s) * 1000),
+                instance=self._instance,
+            )
+        ]
+        self._told, self._quiet, self._first = looks[-1], None, False
         batch = self._append(state, found)
         if batch is not None:
             await batch.settling
@@ -132,7 +167,7 @@ class Metering:
             if declared.batch is not None:
                 await declared.batch.settling
 
-    def _look(self) -> None:
+    def _look(self) -> Look:
         """The numbers as they are now."""
         found = readings(self._metrics.collect())
         found |= {(name, ()): Reading(float(getattr(self._ledger.settings, name))) for name in _LIMITS}
@@ -140,10 +175,15 @@ class Metering:
         found["refused_overloaded", ()] = found.get(_OVERLOADED, Reading(0.0))
         if (resident := _resident()) is not None:
             found["process_resident_memory_bytes", ()] = Reading(resident)
-        self._before, self._before_us, self._before_s = found, self._ledger.now_us(), time.monotonic()
+        return Look(found, self._ledger.now_us(), time.monotonic())
 
 
 _OVERLOADED: tuple[str, Labels] = ("streams_refusals", (("code", "overloaded"),))
+
+
+def _same_for_clients(before: Snapshot, after: Snapshot) -> bool:
+    nothing = Reading(0.0)
+    return all(now == before.get(name, nothing) for name, now in after.items() if name[0] in _CLIENTS)
 
 
 def _lean(before: Standing, facts: Facts) -> Standing:

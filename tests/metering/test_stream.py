@@ -3,7 +3,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,8 +12,11 @@ from streams_node.metering import NAME, Metering
 from streams_node.objects import RequestCounts
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, in_process
+from streams_node.tiering import Tiering
 from tests.support.node_process import NodeProcess
 from tests.support.wire import Wire
+from tests.tiers.bucket import memory_bucket
+from tests.tiers.driver import TINY
 
 PATH = f"/v1/stream/{NAME.stream}"
 JSON = {"content-type": "application/json"}
@@ -25,7 +28,7 @@ async def metered(folder: Path, **settings: Any) -> AsyncIterator[tuple[InProces
     clock = FakeClock()
     async with in_process(folder, clock=clock, **settings) as node:
         metering = Metering(node.context.ledger, node.context.metrics, RequestCounts(), instance="7-abcdef")
-        metering._look()
+        metering.begin()
         yield node, metering, clock
 
 
@@ -229,5 +232,94 @@ def test_a_node_writes_its_numbers_and_goes_on_after_a_kill(tmp_path: Path) -> N
         after = await one_life(len(before))
         assert after[: len(before)] == before
         assert len({each["instance"] for each in after}) == 2
+
+    asyncio.run(main())
+
+
+def test_a_node_without_work_writes_nothing_for_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await metering.tick()
+        committer = node.context.ledger.committer
+        row = committer.committed_through
+        for _ in range(89):
+            clock.advance(10.0)
+            await node.request("GET", "/health")
+            await node.request("GET", "/v1/stream/nobody")
+            await metering.tick()
+        assert committer.committed_through == row
+        clock.advance(10.0)
+        await metering.tick()
+        assert committer.committed_through == row + 1
+        found = [each for each in await told(node) if each["metric"] == "node.responses"]
+        assert found[-1]["windowEnd"] - found[-1]["windowStart"] == 900_000
+
+    run(tmp_path, test)
+
+
+def test_quiet_intervals_are_told_as_one_before_the_next_that_is_not(tmp_path: Path) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await node.request("PUT", "/v1/stream/s", JSON)
+        await metering.tick()
+        began = clock() // 1000
+        for _ in range(5):
+            clock.advance(10.0)
+            await node.request("GET", "/health")
+            await metering.tick()
+        clock.advance(10.0)
+        await node.request("POST", "/v1/stream/s", JSON, b"[1,22,333]")
+        await metering.tick()
+        found = await windows(node, began)
+        quiet, busy = (began, began + 50_000), (began + 50_000, began + 60_000)
+        assert set(found) == {quiet, busy}
+        assert found[busy]["tieredstore.append.entries"] == 3
+        assert "tieredstore.append.entries" not in found[quiet]
+        assert (found[quiet]["node.responses"], found[busy]["node.responses"]) == (5, 1)
+
+    run(tmp_path, test)
+
+
+async def windows(node: InProcess, since_ms: int) -> dict[tuple[int, int], dict[str, int]]:
+    """What was told of each stretch of time from a moment on."""
+    found: dict[tuple[int, int], dict[str, int]] = {}
+    for each in await told(node):
+        if each["windowStart"] >= since_ms and each["windowEnd"] > each["windowStart"]:
+            found.setdefault((each["windowStart"], each["windowEnd"]), {})[each["metric"]] = each["sum"]
+    return found
+
+
+@pytest.mark.parametrize("turned_back", [True, False])
+def test_a_clock_that_is_set_back_does_not_keep_a_node_silent(tmp_path: Path, *, turned_back: bool) -> None:
+    async def test(node: InProcess, metering: Metering, clock: FakeClock) -> None:
+        await metering.tick()
+        row = node.context.ledger.committer.committed_through
+        clock.advance(-3600.0 if turned_back else 1.0)
+        await metering.tick()
+        assert node.context.ledger.committer.committed_through == row + turned_back
+
+    run(tmp_path, test)
+
+
+def test_a_node_without_work_publishes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        bucket = memory_bucket(clock)
+        settings = TINY | bucket.settings | {"flush_ms_max": 60_000, "publish_metadata_ms": 50}
+        async with in_process(tmp_path / "n", clock=clock, tiers=True, store=bucket.connect, **settings) as node:
+            tiers = cast("Tiering", node.context.tiers)
+            metering = Metering(node.context.ledger, node.context.metrics, tiers.counts, instance="7-abcdef")
+            metering.begin()
+            await node.request("PUT", "/v1/stream/s", JSON)
+            await node.request("POST", "/v1/stream/s", JSON, b"[1]")
+            await metering.tick()
+            await tiers.flush(node.context.ledger.committer.committed_through)
+            generation, pressure = tiers.generation, tiers.pressure
+            for _ in range(80):
+                clock.advance(10.0)
+                await metering.tick()
+                assert pressure.unsealed_s() == 0
+            assert tiers.generation == generation
+            clock.advance(110.0)
+            await metering.tick()
+            assert pressure.committed_row() > tiers.published_through
 
     asyncio.run(main())
