@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from streams_node.errors import PreconditionFailed, StoreError, StoreUnavailable, StoreUnsuitable
+from streams_node.errors import PreconditionFailed, StoreCorrupt, StoreError, StoreUnavailable, StoreUnsuitable
 from streams_node.objects.keys import PROBES, Key, ObjectId, parse, probe_key, probe_run
 from streams_node.objects.payload import checksum_of
 from streams_node.objects.protocol import ETag, ObjectStore, Stored, WriteId
@@ -69,6 +69,8 @@ def require_conditions(store: ObjectStore, run: ObjectId) -> None:
                 "written by another. Use the folder store, AWS S3, or another store with conditional writes; "
                 "`streams-node store check` shows what this one can do"
             ) from lack
+        except StoreCorrupt as damage:  # nothing of anybody's: the store answers, but not with what was just written
+            raise StoreUnavailable(f"{store.place} does not send back what was written: {damage.message}") from damage
 
 
 class _LacksError(Exception):

@@ -23,6 +23,7 @@ from streams_node.objects import (
     open_store,
     require_conditions,
 )
+from streams_node.objects.faults import Fault, FaultPlan, FaultyStore
 from streams_node.objects.keys import EVERYTHING, PROBES, Key, ObjectId, probe_key
 from streams_node.objects.protocol import Data, ETag
 from streams_node.objects.s3 import S3Address
@@ -96,6 +97,13 @@ def test_a_store_that_ignores_a_condition_is_refused_by_its_name(store: ObjectSt
     check = "if_absent" if problem == "If-None-Match" else "if_match"
     assert answers[check].answer == "no"
     assert problem in answers[check].detail
+
+
+def test_a_store_whose_answers_stay_damaged_is_away_by_its_name() -> None:
+    """A node that has been in use serves on, and asks again."""
+    store = FaultyStore(MemoryStore(), FaultPlan(1, {Fault.TRUNCATED: 1.0}))
+    with pytest.raises(StoreUnavailable, match=r"^memory does not send back what was written: "):
+        require_conditions(RetryingStore(store, RequestCounts(), QUICK), RUN)
 
 
 def test_a_check_that_nothing_can_follow_ends_the_asking() -> None:
