@@ -92,18 +92,19 @@ async def _serve(settings: Settings) -> int:
             metering.start()
             _tune_collector()
             try:
-                await _listen(settings, listeners)
+                await _listen(settings, context, listeners)
             finally:
                 await metering.stop()
                 await upkeep.stop()
     return 0
 
 
-async def _listen(settings: Settings, listeners: list["Listener"]) -> None:
+async def _listen(settings: Settings, context: Context, listeners: list["Listener"]) -> None:
     """Serve until every listener has ended; say where, once all of them listen."""
     serving = [asyncio.create_task(listener.serve(), name=f"listen-{listener.config.port}") for listener in listeners]
     try:
         url, *operator = [await listener.address for listener in listeners]
+        context.tiers.listening(_from_here([url, *operator][-1]))
         where = {"url": url, **({"operator_url": operator[0]} if operator else {})}
         log.info("ready", version=__version__, folder=str(settings.data), **where)
         await asyncio.gather(*serving)
@@ -291,6 +292,11 @@ def _signals(context: Context, listeners: list[Listener]) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _from_here(url: str) -> str:
+    """The address of a listener as this machine itself reaches it, also if it listens on all addresses."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def _instance() -> str:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from streams_node.answers import Indexes
+from streams_node.indexing.desk import Desk
 from streams_node.objects import RequestCounts
 from streams_node.read.cold import ColdReader
 
@@ -15,6 +16,10 @@ class Tiers(Protocol):
     @property
     def indexes(self) -> Indexes | None:
         """Answers out of index objects."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """Where index drivers come to, and what there is for them to do."""
 
     @property
     def generation(self) -> int:
@@ -30,6 +35,9 @@ class Tiers(Protocol):
 
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
+
+    def listening(self, url: str) -> None:
+        """The operator's routes can be reached from this machine, at this address."""
 
     async def open(self) -> None:
         """Ask the store, and refuse one that cannot be used."""
@@ -48,6 +56,7 @@ class NoTiers:
     published_through = 0
     reader: ColdReader | None = None
     indexes: Indexes | None = None
+    desk: Desk | None = None
 
     def __init__(self) -> None:
         self.counts = RequestCounts()
@@ -55,6 +64,8 @@ class NoTiers:
     async def flush(self, row: int) -> None:
         """Nobody will."""
         raise TimeoutError(f"row {row} stays in the log")
+
+    def listening(self, url: str) -> None: ...
 
     async def open(self) -> None: ...
 

@@ -138,10 +138,8 @@ class Desk:
             try:
                 lease = self.leases.find(request.claim, request.fence)
             except LeaseEnded:
-                made = [each.made for each in request.objects]
-                if made and await self._database.readers.run(
-                    _known, made
-                ):  # by a node that died before it could answer
+                made = tuple(each.made for each in request.objects)
+                if await self._database.readers.run(_known, made):  # by a node that died before it could answer
                     return Finished(request.fence, sum(len(each.covers) for each in request.objects), 0)
                 raise
             checked = check(request, lease)

@@ -124,6 +124,10 @@ class ColdReader:
 
         return await self._next(run, look_at)
 
+    async def located(self, stream: int, seq: int, places_max: int) -> list[Located]:
+        """The objects that hold the entries from `seq` on, without a gap; none when it is not sealed."""
+        return await self._locate(stream, seq, places_max)
+
     async def place(self, run: "Run") -> Located | None:
         """The object that has the next entry, if one has."""
         if not run.places:

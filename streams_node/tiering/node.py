@@ -10,6 +10,7 @@ from streams_node.cache import Cache, Limits
 from streams_node.collector import Collector
 from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
+from streams_node.indexing.desk import Desk, Parts
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import Local, local
@@ -21,6 +22,7 @@ from streams_node.placement.made import Made
 from streams_node.read.cold import ColdReader
 from streams_node.segmenter.stage import Segmenter
 from streams_node.tiering.gauges import register
+from streams_node.tiering.indexing import Indexing, store_at
 from streams_node.tiering.pressure import Pressure, stick
 from streams_node.tiering.store import Opening, store_of
 from streams_node.uploader import Outbox, Uploader
@@ -56,6 +58,7 @@ class Tiering:
         self.cache: Cache | None = None
         self.reader: ColdReader | None = None
         self.indexes: Indexes | None = None
+        self.indexing: Indexing | None = None
         self.segmenter: Segmenter | None = None
         self.uploader: Uploader | None = None
         self.compactor: Compactor | None = None
@@ -74,6 +77,15 @@ class Tiering:
     @property
     def published_through(self) -> int:
         return 0 if self.uploader is None else self.uploader.published_through
+
+    @property
+    def desk(self) -> Desk | None:
+        return None if self.indexing is None else self.indexing.desk
+
+    def listening(self, url: str) -> None:
+        """The operator's routes can be reached from this machine."""
+        if self.indexing is not None:
+            self.indexing.listening(url)
 
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
@@ -116,6 +128,11 @@ class Tiering:
         copies.mkdir(exist_ok=True)
         limits = limits._replace(bytes_max=settings.index_cache_bytes_max)
         self.indexes = Indexes(database, await Cache.open(copies, store, limits, local=root))
+        parts = Parts(
+            database, settings, store, store_at(settings), self.threads, self.reader.located, self._ledger.now_us
+        )
+        self.indexing = Indexing(parts, settings)
+        self.indexes.runs.on_doubt = self.indexing.doubt
         self._compose(store, opening)
 
     def _compose(self, store: RetryingStore, opening: Opening) -> None:
@@ -147,6 +164,7 @@ class Tiering:
         self._begin("seal", self._seal(self.uploader))
         self._begin("compact", self._compact(self.uploader))
         self._begin("collect", self._collect(self.uploader))
+        self._begin("index", self._index(self.uploader))
         self._begin("watch-backlog", self._watch())
         self._begin("keep-accounts", self._keep_accounts())
 
@@ -156,6 +174,8 @@ class Tiering:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks = {}
+        if self.indexing is not None:
+            await self.indexing.stop()
         for worker in self._workers:
             await worker.stop()
         if self.indexes is not None:
@@ -232,6 +252,11 @@ class Tiering:
         finally:
             await self.collector.close()
 
+    async def _index(self, uploader: Uploader) -> None:
+        assert self.indexing is not None  # noqa: S101 - stages run only after `open`
+        await uploader.opened.wait()
+        await self.indexing.run()
+
     # --- what the stages tell ---
 
     async def _stick(self, stuck: list[tuple[int, str]]) -> None:
@@ -255,6 +280,8 @@ class Tiering:
 
     def _published(self, composed: Composed) -> None:
         self.pressure.published(composed.header.through_row, sum(seal.log_bytes for seal in composed.seals))
+        if self.indexing is not None:
+            self.indexing.published([made for seal in composed.seals for made in seal.objects])
 
     async def _watch(self) -> None:
         while True:
