@@ -11,13 +11,14 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev serve test lint unit conformance bench lock clean
+.PHONY: help install install-dev java serve test lint unit conformance bench lock clean
 
 help:
 	@echo "make serve        a node on http://127.0.0.1:4437, data in ./streams-data (ARGS=\"--port 4438\" is passed on)"
 	@echo "make test         everything that CI runs, fast first (make lint, unit or conformance for a part)"
 	@echo "make bench        numbers, with ARGS passed on"
 	@echo "make install      the node only, into $(VENV) (install-dev adds the test tools)"
+	@echo "make java         Java for Spark, where the machine has no Java 17 or 21 (install does it, too)"
 	@echo "make lock         write the requirements locks again from pyproject.toml"
 	@echo "make clean        remove what the tools made; ./streams-data stays"
 
@@ -30,6 +31,7 @@ $(PY):
 $(INSTALLED): requirements.lock pyproject.toml | $(PY)
 	$(PIP) install --require-hashes -r requirements.lock
 	$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PY) -m ops.java_runtime || echo "indexes will not be built here until there is a Java 17 or 21: make java"
 	@touch $@
 
 # The second lock is the first one plus the test tools, at equal versions (tests/tidy keeps that true).
@@ -40,6 +42,9 @@ $(INSTALLED_DEV): requirements-dev.lock $(INSTALLED)
 install: $(INSTALLED)
 
 install-dev: $(INSTALLED_DEV)
+
+java: $(INSTALLED)
+	@$(PY) -m ops.java_runtime
 
 serve: install
 	@exec $(VENV)/bin/streams-node serve --data ./streams-data --no-auth $(ARGS)
@@ -69,7 +74,8 @@ lock:
 	$(PYTHON) -m venv "$$tmp"; "$$tmp/bin/python" -m pip --disable-pip-version-check --quiet install uv; \
 	"$$tmp/bin/uv" pip $(LOCK) --group build -o requirements.lock pyproject.toml; \
 	"$$tmp/bin/uv" pip $(LOCK) --group build --group dev -c requirements.lock -o requirements-dev.lock pyproject.toml; \
-	"$$tmp/bin/uv" pip $(LOCK) --group pyproject.toml:node -o requirements-node.lock
+	"$$tmp/bin/uv" pip $(LOCK) --group pyproject.toml:node -o requirements-node.lock; \
+	"$$tmp/bin/uv" pip $(LOCK) --group pyproject.toml:java -o requirements-java.lock
 
 clean:
 	rm -rf $(VENV) build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \

@@ -14,6 +14,7 @@ LOCKS = {
     "requirements.lock": ("build",),
     "requirements-dev.lock": ("build", "dev"),
     "requirements-node.lock": ("node",),
+    "requirements-java.lock": ("java",),
 }
 PIN = re.compile(
     r"^(?P<name>[\w.-]+)==(?P<version>[^\s;]+)(?: ; [^\\\n]+)?(?P<hashes>(?: \\\n    --hash=sha256:\w{64})+)$"
