@@ -99,6 +99,7 @@ def _prepare_writer(db: sqlite3.Connection, cache_bytes: int) -> None:
         "wal_autocheckpoint": 0,  # checkpoints run off the commit path, see checkpoint.py
         "trusted_schema": "OFF",
         "cell_size_check": "ON",
+        "secure_delete": "OFF",  # Debian's SQLite would write zeros over every page that is freed (decisions/0002)
     }
     for name, value in pragmas.items():
         db.execute(f"PRAGMA {name} = {value}")
