@@ -1,6 +1,7 @@
 """Reads lexicon runs: pages of distinct keys, and the objects of one."""
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from indexers.lexicon.write import FAMILY
 from indexers.runs import RunReader, Source, Written
 
 _CHUNK_ROWS = 512  # keys that become Python's at a time: about a page
+_FIRST_ROWS = 64  # and at first: of many runs, each gives a part of the page
 
 
 class KeyPage(NamedTuple):
@@ -31,14 +33,17 @@ class Lexicon(RunReader):
 
         `among`: only those that one of these sources holds, by their index in `objects`.
         """
+        rows = _FIRST_ROWS
         columns = ("stream", "key") if among is None else ("stream", "key", "objects")
         for number in self.groups_within([(stream, stream), (after, None)]):
             table = self.group(number, columns)
             start, end = _stretch(table, stream)
             keys = table.column("key").chunk(0)
             start = _behind(keys, start, end, after)
-            for at in range(start, end, _CHUNK_ROWS):
-                some = keys.slice(at, min(_CHUNK_ROWS, end - at)).to_pylist()
+            while start < end:
+                at, start = start, min(end, start + rows)
+                rows = _CHUNK_ROWS
+                some = keys.slice(at, start - at).to_pylist()
                 if among is not None:
                     sources = table.column("objects").chunk(0).slice(at, len(some)).to_pylist()
                     some = [key for key, held in zip(some, sources, strict=True) if not among.isdisjoint(held)]
@@ -72,9 +77,9 @@ def key_page(lexicons: Sequence[Lexicon], stream: int, *, after: str | None = No
 def _stretch(table: Any, stream: int) -> tuple[int, int]:
     """The rows of a stream in a table that is sorted by it."""
     streams = table.column("stream").chunk(0)
-    start = pc.index(pc.greater_equal(streams, stream), True).as_py()
-    end = pc.index(pc.greater(streams, stream), True).as_py()
-    return (len(streams) if start < 0 else start), (len(streams) if end < 0 else end)
+    rows = range(len(streams))
+    start = bisect_left(rows, stream, key=lambda row: streams[row].as_py())
+    return start, bisect_right(rows, stream, lo=start, key=lambda row: streams[row].as_py())
 
 
 def _behind(keys: Any, start: int, end: int, after: str | None) -> int:
