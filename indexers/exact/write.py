@@ -11,7 +11,7 @@ count   int64      occurrences in that object: an entry whose array repeats a va
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -126,10 +126,18 @@ def _hashed(table: Any) -> Any:
 
 
 def _seeds(table: Any) -> Iterator[int]:
-    """The seed of each row: streams and fields follow each other, and there may be 100,000 pairs of few rows each."""
-    pairs = table.select(["stream", "field"]).group_by(["stream", "field"], use_threads=False)
-    groups = pairs.aggregate([([], "count_all")]).to_pylist()  # they come in the order of their first rows
-    return chain.from_iterable(repeat(_seed(row["stream"], row["field"]), row["count_all"]) for row in groups)
+    """The seed of each row: streams and fields follow each other, and there may be 100,000 pairs of few rows each.
+
+    Not by grouping: groups come in no order that one could count on.
+    """
+    streams, fields = (table.column(name).combine_chunks() for name in ("stream", "field"))
+    if not len(streams):
+        return iter(())
+    same = [pc.equal(each.slice(1), each.slice(0, len(each) - 1)) for each in (streams, fields)]
+    starts = [0, *(at + 1 for at in pc.indices_nonzero(pc.invert(pc.and_(*same))).to_pylist())]
+    counts = [end - start for start, end in pairwise([*starts, len(streams)])]
+    seeds = map(_seed, streams.take(starts).to_pylist(), fields.take(starts).to_pylist())
+    return chain.from_iterable(map(repeat, seeds, counts))
 
 
 def _distinct(rows: Any) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from indexers import exact
 from indexers.exact import STORED_BYTES_MAX, Built, Exact, Filter, may_hold, utf8
 from indexers.exact.filter import FilterBuilder
+from indexers.exact.write import hash_of
 from indexers.runs import IndexDamaged, IndexTooNew
 from tests.indexers.files import GOLDEN, TRICKY, in_memory, object_name, peak_of_memory
 
@@ -101,6 +102,16 @@ def test_runs_and_their_merge_answer_as_a_scan_does(parts: list[list[Rows]]) -> 
         )
     if len(files) > 2:
         assert contents(merged([merged(files[:2])[0], merged(files[2:])[0]])[0]) == contents(file)
+
+
+def test_every_row_is_hashed_with_the_seed_of_its_own_stream_and_field() -> None:
+    """However many there are, and however unevenly they are spread over the objects."""
+    draw = random.Random(4)
+    objects: list[Rows] = [
+        [(draw.randrange(40), f"f{draw.randrange(5)}", str(draw.randrange(9))) for _ in range(300)] for _ in range(4)
+    ]
+    for row in contents(built(objects)[0])[1]:
+        assert row["hash"] == hash_of(row["stream"], row["field"], row["value"])
 
 
 def test_counts_are_of_occurrences_in_an_object() -> None:
