@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _end_well(driver: Driver, session: Session, folder: Path, log: Log) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: driver.stop())
+        signal.signal(number, lambda *_: driver.interrupt())
 
     def parent_gone() -> None:
         # At once, and without a word to anybody: the node's leases end with it. Java ends at our end.

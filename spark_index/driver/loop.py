@@ -27,6 +27,7 @@ _BACKOFF_S = 0.5
 _BACKOFF_S_MAX = 30.0
 _BYTES_MAX = 256 << 20
 _BYTES_MAX_PER_CORE = 64 << 20
+_LOOK_S = 0.5
 _LEASE_SHARE = 3  # a renewal may fail twice before a lease ends
 
 
@@ -37,8 +38,12 @@ class Options(NamedTuple):
     backoff_s: float = _BACKOFF_S
 
 
+class _Stopping(BaseException):
+    """Out of a wait for the node, which would take as long as it takes."""
+
+
 class Driver:
-    """`run` in the main thread; `stop` from anywhere."""
+    """`run` in the main thread; `stop` from anywhere, `interrupt` by a signal."""
 
     def __init__(self, node: NodeClient, session: Session, options: Options, log: Log) -> None:
         self._node = node
@@ -47,10 +52,17 @@ class Driver:
         self._log = log
         self._stopped = threading.Event()
         self._failures = 0
+        self._asking = False
 
     def stop(self) -> None:
         """End soon: what is under way is given back."""
         self._stopped.set()
+
+    def interrupt(self) -> None:
+        """The same, of a signal's handler, which runs in the main thread."""
+        self.stop()
+        if self._asking:
+            raise _Stopping
 
     def run(self) -> None:
         """Until it is stopped; with `once`, until there is nothing to do."""
@@ -63,6 +75,8 @@ class Driver:
                 self._back_off()
                 self._rest(idle_since)
                 continue
+            except _Stopping:
+                break
             if claim is None:
                 if self._options.once:
                     break
@@ -80,7 +94,11 @@ class Driver:
             wait_s = min(wait_s, max(0.0, idle_since + self._options.idle_stop_s - time.monotonic()))
         asked = time.monotonic()
         request = ClaimRequest(driver=self._options.name, wait_ms=round(wait_s * 1000), bytes_max=self._bytes_max())
-        claim = self._node.claim(request)
+        self._asking = True
+        try:
+            claim = self._node.claim(request)
+        finally:
+            self._asking = False
         if claim is None and not self._options.once:
             self._stopped.wait(max(0.0, min(wait_s, _CLAIM_PAUSE_S) - (time.monotonic() - asked)))
         return claim
@@ -224,16 +242,15 @@ class _Lease:
                 if time.monotonic() - renewed >= lease_s:
                     self.lose(f"not renewed in time: {problem}")
             if self.lost.is_set():
-                self._session.cancel()
-                return
-        if self._stopped.is_set() and not self._ended.is_set():
+                break
+        while not self._ended.wait(_LOOK_S):  # stopped: also a session that is still starting
             self._session.cancel()
 
     def _wait(self, seconds: float) -> bool:
         """Whether there is nothing more to renew."""
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0:
-            if self._ended.wait(min(left, 0.5)) or self._stopped.is_set():
+            if self._ended.wait(min(left, _LOOK_S)) or self._stopped.is_set():
                 return True
         return False
 
