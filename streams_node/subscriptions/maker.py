@@ -175,6 +175,8 @@ class Maker:
             return
         scope = scope_of(subscription.segments)
         pages = self._everywhere() if scope.bucket is None else self._in_bucket(scope.bucket, scope.prefix)
+        if scope.alone is not None:
+            yield [scope.alone]
         looked_at = 0
         async for names in pages:
             yield names

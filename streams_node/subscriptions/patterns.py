@@ -23,10 +23,11 @@ Segments = tuple[str, ...]
 
 
 class Scope(NamedTuple):
-    """Where the streams of a pattern can be: in one bucket from a prefix on, or anywhere (no bucket)."""
+    """Where the streams of a pattern can be: in one bucket from a prefix on, and one by its name; or anywhere."""
 
     bucket: str | None
     prefix: str = ""
+    alone: Name | None = None
 
 
 def segments_of(name: Name) -> Segments:
@@ -71,7 +72,8 @@ def scope_of(segments: Segments) -> Scope:
         if segment in {ONE, ANY}:
             break
         literal.append(segment)
-    return Scope(first, "/".join(literal))
+    alone = Name(DEFAULT_BUCKET, first) if all(segment == ANY for segment in segments[1:]) else None
+    return Scope(first, "/".join(literal), alone)
 
 
 def is_own(name: Name) -> bool:

@@ -18,7 +18,7 @@ def test_a_failed_or_skipped_promised_test_is_counted_as_such() -> None:
     assert (counts.passed, counts.failed, counts.skipped, counts.failed_allowed) == (1, 1, 2, 0)
 
 
-@pytest.mark.parametrize("group", ["Fork - Creation", "Reserved subscription APIs"])
+@pytest.mark.parametrize("group", ["Fork - Creation", "Fork - Live Modes"])
 def test_a_group_outside_the_promise_may_fail_and_its_passes_count(group: str) -> None:
     rows = [suite_row(group, status) for status in ("passed", "failed", "skipped")]
     counts = count(parse({"testResults": [{"assertionResults": rows}]}))
