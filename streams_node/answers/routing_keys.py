@@ -20,8 +20,7 @@ from streams_node.errors import StreamsError, Unavailable
 from streams_node.indexing import Covering
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
-from streams_node.placement.locate import DirectoriesMissing, Located, locate
-from streams_node.read.cold import ColdReader, Run
+from streams_node.read.cold import ColdReader
 from streams_node.read.pages import deleted
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start, read_keys
@@ -257,7 +256,7 @@ class _Page:
         for gap in gaps:
             at, looks = gap.first, 0
             while at < gap.end and len(found) < _OBJECTS_MAX:
-                chain = await self._chain(cold, at)
+                chain = await cold.located(self._state.id, at, _PLACES_AT_ONCE)
                 for place in chain:
                     if place.first_seq < gap.end:
                         first = found[place.facts.made].first if place.facts.made in found else at
@@ -268,12 +267,3 @@ class _Page:
                     self._lost += 1
                     break
         return list(found.values())
-
-    async def _chain(self, cold: ColdReader, at: int) -> list[Located]:
-        """The objects that hold the entries from one on, some of them."""
-        stream = self._state.id
-        try:
-            return await self._database.readers.run(locate, cold.directories, stream, at, places_max=_PLACES_AT_ONCE)
-        except DirectoriesMissing:
-            place = await cold.place(Run(stream, at, None))  # it fetches them
-            return [] if place is None else [place]

@@ -8,19 +8,21 @@ from typing import Any
 import orjson
 
 from search.language import Plan, QueryError, filter_, matcher
+from streams_node.answers import configs_of, filter_want, key_want
 from streams_node.errors import BadFilter, LensError
 from streams_node.http.context import Context
 from streams_node.http.query import Mode, ReadQuery
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning, documents
 from streams_node.read.filtered import Filtered
-from streams_node.read.keyed import Keyed
+from streams_node.read.keyed import Keyed, Pruner
 from streams_node.read.pages import Page
 from streams_node.read.scan import Bounds, Sieve, read_matching
 from streams_node.read.since import seq_since
 
 _LONG_CHARS = 1000  # to understand such a filter takes about a millisecond
 _TAG_BYTES = 12
+_FEW_ENTRIES = 64  # are read as soon as an index is asked
 
 
 def check_selection(state: StreamState, query: ReadQuery) -> None:
@@ -46,7 +48,7 @@ async def selected_page(
     """What of the entries from `start` on has the key and matches the filter."""
     settings = context.settings
     raw = query.raw is True
-    sieve, version = await _sieve(context, state, query, raw=raw)
+    sieve, version = await _sieve(context, state, start, query, raw=raw)
     bounds = Bounds(bytes_max, settings.filter_scan_bytes_max, settings.request_ms_max / 1000 / 2)
     page, examined, spent = await read_matching(
         context.database, context.tiers.reader, state, start, sieve, bounds, raw=raw, framed=framed
@@ -63,15 +65,33 @@ def selection_form(query: ReadQuery) -> str:
     return f"s{hashlib.blake2b(said, digest_size=_TAG_BYTES).hexdigest()}"
 
 
-async def _sieve(context: Context, state: StreamState, query: ReadQuery, *, raw: bool) -> tuple[Sieve, int]:
+async def _sieve(context: Context, state: StreamState, start: int, query: ReadQuery, *, raw: bool) -> tuple[Sieve, int]:
     """The sieve, and the version that entries are shown and judged in."""
     meaning = state.tail_meaning if state.is_json else None
     version = 0 if meaning is None else meaning.version
     lenses = None if meaning is None else _Lenses(meaning, state)
     if query.filter is None:
-        return Keyed(query.key, None if raw else lenses), version
+        pruner = _pruner(context, state, meaning, start, query.key, None)
+        return Keyed(query.key, None if raw else lenses, pruner), version
     plan = await _plan(context, query.filter, meaning)
-    return Filtered(plan, matcher(plan, version), key=query.key, lenses=lenses, raw=raw), version
+    pruner = _pruner(context, state, meaning, start, query.key, plan)
+    return Filtered(plan, matcher(plan, version), key=query.key, lenses=lenses, raw=raw, pruner=pruner), version
+
+
+def _pruner(
+    context: Context, state: StreamState, meaning: Meaning | None, start: int, key: str | None, plan: Plan | None
+) -> Pruner | None:
+    """What is indexed of the stream as the read understands it; None where there is nothing, or too little to read."""
+    indexes = context.tiers.indexes
+    if indexes is None or meaning is None or state.tail.seq - start < _FEW_ENTRIES:
+        return None
+    configs = configs_of(meaning, is_json=state.is_json)
+    wants = [
+        None if key is None else key_want(key, configs),
+        None if plan is None else filter_want(plan, configs, meaning.registry.current_from),
+    ]
+    found = [want for want in wants if want is not None]
+    return indexes.pruner(state.id, found) if found else None
 
 
 async def _plan(context: Context, text: str, meaning: Meaning | None) -> Plan:

@@ -12,8 +12,7 @@ from typing import Any
 import orjson
 
 from search.language import AnyOf, Compare, Matcher, Op, Plan, necessary
-from streams_node.placement.made import ObjectFacts
-from streams_node.read.keyed import Chunk, Lenses, promoted
+from streams_node.read.keyed import Chunk, Lenses, Pruner, promoted
 from streams_node.schema.search_config import Kind
 
 _TEXTS_MAX = 8  # that are searched for one after another
@@ -27,16 +26,15 @@ class Filtered:
     """The sieve that takes what a matcher takes; of those with a key, if one is given."""
 
     def __init__(
-        self, plan: Plan, matches: Matcher, *, key: str | None = None, lenses: Lenses | None = None, raw: bool = False
-    ) -> None:
+        self, plan: Plan, matches: Matcher, *, key: str | None = None, lenses: Lenses | None = None, raw: bool = False,
+        pruner: Pruner | None = None,
+    ) -> None:  # fmt: skip
         self.key = key
+        self.pruner = pruner
         self._matches = matches
         self._texts = needed(plan)
         self._lenses = lenses
         self._raw = raw
-
-    def may_match(self, facts: ObjectFacts) -> bool:  # noqa: ARG002 - the place for an exact index, which has `necessary`
-        return True
 
     def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
         """Those that match, as they are shown."""

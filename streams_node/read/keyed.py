@@ -10,7 +10,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 from streams_node.errors import StreamsError
-from streams_node.placement.made import ObjectFacts
 from streams_node.protocol.frames import KEY_FOR_ALL, unpack_keys, unpack_lens
 from streams_node.wal.tails import Row
 
@@ -68,15 +67,20 @@ class Lenses(Protocol):
         """Such a document as it is shown."""
 
 
+class Pruner(Protocol):
+    """What indexes know of a stream, and of what one read of it is after."""
+
+    async def stretch(self, at: int, end: int) -> tuple[int, int]:
+        """The first stretch from an entry on, before `end`, that may hold some of it; empty when there is none."""
+
+
 class Keyed:
     """The sieve that takes every entry with a routing key."""
 
-    def __init__(self, key: str | None, lenses: Lenses | None = None) -> None:
+    def __init__(self, key: str | None, lenses: Lenses | None = None, pruner: Pruner | None = None) -> None:
         self.key = key
+        self.pruner = pruner
         self._lenses = lenses
-
-    def may_match(self, facts: ObjectFacts) -> bool:  # noqa: ARG002 - the place for an index of keys
-        return True
 
     def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
         """All of them."""

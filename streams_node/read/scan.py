@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from streams_node.errors import InvariantBroken, StreamsError, Unavailable
 from streams_node.ingest.state import StreamState
-from streams_node.placement.made import ObjectFacts
 from streams_node.read.cold import ColdReader, Run
-from streams_node.read.keyed import Chunk, NotShown, group_chunk, log_chunk
+from streams_node.read.keyed import Chunk, NotShown, Pruner, group_chunk, log_chunk
 from streams_node.read.pages import LOOKS_MAX, Page, deleted, explain
 from streams_node.read.sealed import Part, first_group
 from streams_node.wal.database import Database
@@ -35,8 +34,9 @@ class Sieve(Protocol):
     def key(self) -> str | None:
         """Only entries with this routing key are looked at; None for all."""
 
-    def may_match(self, facts: ObjectFacts) -> bool:
-        """Whether an object has to be looked into: an index may know better."""
+    @property
+    def pruner(self) -> Pruner | None:
+        """Rules out entries without a look at them."""
 
     def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
         """Of the first `count` entries of a chunk: the index of each that matches, and how it is shown.
@@ -90,7 +90,10 @@ async def read_matching(
     database: Database, cold: ColdReader | None, state: StreamState, start: int, sieve: Sieve, bounds: Bounds,
     *, raw: bool = False, framed: bool = False,
 ) -> Scanned:  # fmt: skip
-    """What a sieve takes of the entries from `start` on. `framed` as for a page."""
+    """What a sieve takes of the entries from `start` on. `framed` as for a page.
+
+    What the sieve's pruner rules out costs nothing of what an answer may examine.
+    """
     tail, closed = state.tail, state.tail_closed  # one moment
     commas = state.is_json and not raw
     room = Room(bounds.page_bytes + commas, bounds.scan_bytes, time.monotonic() + bounds.seconds, int(commas))
@@ -131,10 +134,17 @@ class _Scan:
         self._state = state
         self._tail = tail
         self._sieve = sieve
+        self._until = 0  # the end of the stretch that may match
         self._run: Run | None = None
 
     async def step(self, at: int, room: Room) -> Sifted:
         """Look at some entries from one on; at least at that one."""
+        if at >= self._until:
+            start, self._until = at, self._tail.seq
+            if self._sieve.pruner is not None:
+                start, self._until = await self._sieve.pruner.stretch(at, self._tail.seq)
+            if start > at:
+                return Sifted(start, None, room)
         for _ in range(LOOKS_MAX):
             found = await self._from_log(at, room) or await self._from_objects(at, room)
             if found is not None:
@@ -168,18 +178,12 @@ class _Scan:
         run = self._run
         if run is None or run.end != at:
             run = self._run = cold.run_at(self._state.id, at)
-        place = await cold.place(run)
-        if place is None:
-            return None
-        if not self._sieve.may_match(place.facts):
-            sifted: Sifted | None = Sifted(min(place.end_seq, self._tail.seq), None, room)
-        else:
-            sieve, tail = self._sieve, self._tail.seq
+        sieve, until = self._sieve, self._until
 
-            def work(file: "SealedFile", row: int, start: int, end: int) -> Sifted:
-                return _sift_file(file, row, start, min(end, tail), sieve, room)
+        def work(file: "SealedFile", row: int, start: int, end: int) -> Sifted:
+            return _sift_file(file, row, start, min(end, until), sieve, room)
 
-            sifted = await cold.look(run, work)
+        sifted = await cold.look(run, work)
         if sifted is not None:
             run.advance(sifted.end)
         return sifted
@@ -222,7 +226,11 @@ def _part(entries: Sequence[bytes], room: Room) -> bytes | None:
 
 
 def _sift(chunk: Chunk, sieve: Sieve, room: Room) -> tuple[int, list[bytes]]:
-    """What is shown of a chunk, and up to which entry it was looked at."""
+    """What is shown of a chunk, and up to which entry it was looked at.
+
+    A full page ends right behind its last entry, or right before the next one that matches: where it ends tells nothing
+    of how the entries lie, or of what an index knew.
+    """
     count = stop = chunk.within(room.scan)
     entries: list[bytes] = []
     try:
@@ -234,6 +242,9 @@ def _sift(chunk: Chunk, sieve: Sieve, room: Room) -> tuple[int, list[bytes]]:
             if entry is not None:
                 entries.append(entry)
                 room.show, room.shown = room.show - size, True
+                if room.show <= room.comma:
+                    room.full, stop = True, at + 1
+                    break
             elif time.monotonic() > room.until:
                 stop = at + 1
                 break
@@ -242,5 +253,6 @@ def _sift(chunk: Chunk, sieve: Sieve, room: Room) -> tuple[int, list[bytes]]:
         if chunk.seqs[stop] == chunk.start:
             raise problem.reason from None
     room.scan -= chunk.size(stop) + chunk.passed
-    room.full = room.full or (room.show <= room.comma and room.shown)
+    if room.full and entries and room.show <= room.comma:
+        return chunk.seqs[stop - 1] + 1, entries
     return (chunk.end if stop == len(chunk.seqs) else chunk.seqs[stop]), entries
