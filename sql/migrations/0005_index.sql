@@ -13,7 +13,8 @@ CREATE TABLE index_plans (
     generation INTEGER NOT NULL,               -- counts its changes; 0 as long as there is no family
     configs    TEXT NOT NULL,                  -- JSON: family -> hash of its configuration
     since_us   INTEGER NOT NULL,               -- when the newest generation began
-    change     INTEGER NOT NULL DEFAULT 0      -- `index_change` as of the last change: who follows begins behind it
+    change     INTEGER NOT NULL DEFAULT 0,     -- `index_change` as of the last change: who follows begins behind it
+    moves      INTEGER NOT NULL DEFAULT 0      -- counts the changes of what is covered
 ) STRICT;
 
 CREATE INDEX index_plans_by_change ON index_plans (change);

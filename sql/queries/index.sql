@@ -9,6 +9,19 @@ VALUES (?, ?, ?, ?)
     ON CONFLICT (stream) DO UPDATE SET configs = excluded.configs, generation = generation + 1, since_us = excluded.since_us
     WHERE configs <> excluded.configs;
 
+-- name: plan_moves
+-- Counters that grow with each change of a stream's plan, and of what is covered.
+SELECT change, moves FROM index_plans WHERE stream = ?;
+
+-- name: count_move
+-- What covers a stream has changed.
+UPDATE index_plans SET moves = moves + 1 WHERE stream = ?;
+
+-- name: shares_of
+-- The objects that cover a stream, with its share of each.
+SELECT c.family, c.config, o.made, sum(c.payload_bytes), o.payload_bytes, o.bytes + o.filter_bytes, o.sections, o.made_us
+  FROM index_covers AS c JOIN index_objects AS o ON o.id = c.object WHERE c.stream = ? GROUP BY c.family, c.config, o.id;
+
 -- name: plans_after
 -- Plans that changed after a change, in their order.
 SELECT change, stream, generation, configs, since_us FROM index_plans WHERE change > :after ORDER BY change LIMIT :limit;

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
+from streams_node.http.index_operations import INDEX_CODES, INDEX_FIELDS, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_FIELDS, RESERVED_OPERATIONS
 
@@ -214,6 +215,7 @@ CODES: Mapping[str, Code] = {
         "The stream is closed for good; `Stream-Next-Offset` is its end. Reads still work.",
         "Stream-Closed Stream-Next-Offset",
     ),
+    **{code: Code(text) for code, text in INDEX_CODES.items()},
     "producer_limit": Code("The stream remembers as many producers as it may; another one cannot write to it."),
     "producer_gap": Code(
         "A number of the producer is missing; `Producer-Expected-Seq` says which would have been accepted.",
@@ -519,6 +521,11 @@ OPERATIONS: Mapping[str, Operation] = {
     "sub.profile.update": _PROFILE_UPDATE,
     "bucket.sub.profile.update": _PROFILE_UPDATE,
     "flush-cold": _FLUSH,
+    "sub.index-status": INDEX_STATUS,
+    "bucket.sub.index-status": INDEX_STATUS,
+    "sub.index-rebuild": INDEX_REBUILD,
+    "bucket.sub.index-rebuild": INDEX_REBUILD,
+    **INDEX_OPERATIONS,
     **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},
@@ -526,6 +533,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 # The fields of views, by the names of their classes.
 FIELDS: Mapping[str, Mapping[str, str]] = {
+    **INDEX_FIELDS,
     "BucketView": {
         "bucket_id": "The bucket's id.",
         "streams": "How many streams it holds. One that has expired counts until it is collected.",

@@ -70,6 +70,15 @@ def read_query(query_string: bytes) -> ReadQuery:
     return ReadQuery(offset, mode, timeout_ms, bytes_max, _cursor(found), _raw(found), *chosen)
 
 
+def waiting(found: dict[str, str]) -> int | None:
+    """How long a long-poll of what is known of a stream waits, 0 for as long as usual; None for one that does not."""
+    mode = _MODES.get(found.get("live", ""))
+    if mode is None or mode is Mode.SSE:
+        raise InvalidRequest("live", "long-poll or true: an invalid live mode", found["live"])
+    timeout_ms = _timeout(found)
+    return None if mode is Mode.CATCHUP else timeout_ms or 0
+
+
 def parameters(
     query_string: bytes, known: frozenset[str], *, blank: frozenset[str] = frozenset(("key",))
 ) -> dict[str, str]:

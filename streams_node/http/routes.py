@@ -37,7 +37,7 @@ class Route(NamedTuple):
     summary: str
 
 
-_P, _O = RouteClass.PUBLIC, RouteClass.OPERATOR
+_P, _O, _I = RouteClass.PUBLIC, RouteClass.OPERATOR, RouteClass.INTERNAL
 DS = RESERVED.decode()
 _DS_ONE = "/v1/stream/__ds/subscriptions/{id}"
 ROUTES: tuple[Route, ...] = (
@@ -50,6 +50,10 @@ ROUTES: tuple[Route, ...] = (
     Route("openapi", "GET", "/openapi.json", _O, Access.KEY, "this interface as OpenAPI"),
     # A browser cannot send a key with an address. The page is the same on every node, and asks for the key itself.
     Route("docs", "GET", "/docs", _O, Access.OPEN, "this interface as a page"),
+    Route("index.overview", "GET", "/v1/server/_index", _O, Access.KEY, "what there is to index, and who is at it"),
+    Route("index.claim", "POST", "/v1/server/_index/claim", _I, Access.KEY, "work for an index driver"),
+    Route("index.renew", "POST", "/v1/server/_index/renew", _I, Access.KEY, "an index driver is still at it"),
+    Route("index.commit", "POST", "/v1/server/_index/commit", _I, Access.KEY, "what came of a claim"),
     Route("streams", "GET", "/v1/streams", _P, Access.KEY, "list the streams of all buckets"),
     Route("stream.create", "PUT", "/v1/stream/{path}", _P, Access.KEY, "create a stream"),
     Route("stream.append", "POST", "/v1/stream/{path}", _P, Access.KEY, "append to or close a stream"),
@@ -61,6 +65,10 @@ ROUTES: tuple[Route, ...] = (
     Route("sub.schema.get", "GET", "/v1/stream/{path}/_schema", _P, Access.KEY, "the schema registry of a stream"),
     Route(
         "sub.schema.update", "POST", "/v1/stream/{path}/_schema", _P, Access.KEY, "change a stream's schema registry"
+    ),
+    Route("sub.index-status", "GET", "/v1/stream/{path}/_index_status", _P, Access.KEY, "how far its indexes are"),
+    Route(
+        "sub.index-rebuild", "POST", "/v1/stream/{path}/_index/rebuild", _O, Access.KEY, "have the rest of it indexed"
     ),
     Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
@@ -90,6 +98,17 @@ ROUTES: tuple[Route, ...] = (
         _P,
         Access.KEY,
         "change a stream's schema registry",
+    ),
+    Route(
+        "bucket.sub.index-status", "GET", "/{bucket}/{stream}/_index_status", _P, Access.KEY, "how far its indexes are"
+    ),
+    Route(
+        "bucket.sub.index-rebuild",
+        "POST",
+        "/{bucket}/{stream}/_index/rebuild",
+        _O,
+        Access.KEY,
+        "have the rest of it indexed",
     ),
     Route("bucket.sub.profile.get", "GET", "/{bucket}/{stream}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route(

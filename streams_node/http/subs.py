@@ -14,6 +14,7 @@ from streams_node.http.asgi import Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.flush import flush
 from streams_node.http.headers import CORS, RawHeaders, collected
+from streams_node.http.index_status import REBUILD_BODY_BYTES_MAX, read_index_status, rebuild
 from streams_node.http.paths import Target
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
 from streams_node.http.reply import Reply, SubRequest
@@ -34,6 +35,8 @@ class Sub(NamedTuple):
 
 SUBS: Mapping[tuple[str, str], Sub] = {
     ("POST", "_flush"): Sub(flush),
+    ("GET", "_index_status"): Sub(read_index_status),
+    ("POST", "_index/rebuild"): Sub(rebuild, REBUILD_BODY_BYTES_MAX),
     ("GET", "_profile"): Sub(read_profile),
     ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
     ("GET", "_routing_keys"): Sub(read_routing_keys),

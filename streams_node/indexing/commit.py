@@ -113,6 +113,7 @@ def discard_object(db: sqlite3.Connection, made: str, now_us: int) -> set[int]:
         streams: set[int] = set()
         if row is not None and row[-1] is None:
             streams = {each[0] for each in db.execute(_INDEX.object_covers, (row[0],))}
+            db.executemany(_INDEX.count_move, [(stream,) for stream in streams])
             db.execute(_INDEX.uncover_object, (row[0],))
             _kill(db, row[0], now_us)
         db.execute("COMMIT")
@@ -131,6 +132,7 @@ def discard(db: sqlite3.Connection, stream: int, families: Iterable[Family], now
             for (number,) in db.execute(_INDEX.objects_of, (stream, family)).fetchall():
                 db.execute(_INDEX.tell, ("object", number))
             count += db.execute(_INDEX.uncover_family, (stream, family)).rowcount
+        db.execute(_INDEX.count_move, (stream,))
         _kill_idle(db, now_us, count)
         db.execute("COMMIT")
     except BaseException:
@@ -215,6 +217,8 @@ def _apply(db: sqlite3.Connection, checked: Checked, now_us: int) -> Outcome:
         count += len(covers)
         _insert(db, each, covers, now_us)
         streams |= {cover.stream for cover in covers}
+    for stream in sorted(streams):
+        db.execute(_INDEX.count_move, (stream,))
     for stream, family in sorted(touched):
         _retire_covered(db, stream, family, desired[stream].get(family))
     _kill_idle(db, now_us, len(checked.objects) + len(touched))
@@ -274,6 +278,7 @@ def _retire_covered(db: sqlite3.Connection, stream: int, family: Family, desired
             db.execute(_INDEX.retire, (stream, family, config))
             retired = True
     if retired:
+        db.execute(_INDEX.count_move, (stream,))
         db.execute(_INDEX.tell, ("plan", stream))
 
 

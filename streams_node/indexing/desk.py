@@ -364,6 +364,8 @@ class Desk:
         while rows := await self._database.readers.run(_plans_after, self._change, _PLANS_AT_ONCE):
             self._change = rows[-1][0]
             await self._measure([stream for _, stream in rows], anew=True)
+            for _, stream in rows:
+                self.changed(stream)
 
     async def _measure(self, streams: list[int], *, anew: bool = False) -> dict[int, Measured]:
         """Look at streams anew; those that are gone, or have no plan any more, are forgotten."""
