@@ -13,7 +13,7 @@ from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.tiering import Tiering
 from tests.http.wire import Reply, ask
-from tests.tiers.bucket import memory_bucket
+from tests.tiers.bucket import Bucket, memory_bucket
 from tests.tiers.driver import TINY
 
 JSON = {"content-type": "application/json"}
@@ -55,6 +55,7 @@ class World:
 
     node: InProcess
     clock: FakeClock
+    bucket: Bucket
     entries: list[Entry] = field(default_factory=list)
 
     @property
@@ -123,7 +124,7 @@ async def worlds(folder: Path, **settings: Any) -> AsyncIterator[tuple[World, Ca
     """A world, and a way to begin it anew from its bucket alone."""
     clock = FakeClock()
     bucket = memory_bucket(clock)
-    world = World(cast("InProcess", None), clock)
+    world = World(cast("InProcess", None), clock, bucket)
     opened: list[Any] = []
 
     async def begin(name: str) -> None:
