@@ -8,8 +8,8 @@ of a row is taken from the row by the index of each entry's row.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, compress
 from typing import Any
 
 import pyarrow as pa
@@ -87,7 +87,7 @@ def _many_each(rows: Rows, starts: Any, data: Any) -> Any:
         pc.take(rows.column("stream"), row_of),
         pc.add(pc.take(rows.column("seq"), row_of), index),
         pc.take(rows.column("ts"), row_of),
-        pc.is_in(pa.arange(0, count), value_set=_numbers(firsts).slice(0, rows.size).cast(pa.int64()).filter(starts)),
+        _starts(count, compress(firsts, starts.to_pylist())),
         pc.take(rows.column("schema_version"), row_of),
         _keys(rows, row_of),
         entries,
@@ -142,6 +142,14 @@ def _keys(rows: Rows, row_of: Any) -> Any:
     for blob, count in zip(blobs.to_pylist(), rows.column("count").to_pylist(), strict=True):
         keys += unpack_keys(blob, count)
     return pa.array(keys, pa.string())
+
+
+def _starts(count: int, firsts: Iterable[int]) -> Any:
+    """A truth for every entry: whether an append begins with it."""
+    values = bytearray(count + 1)  # one more: an append without entries may stand at the end
+    for at in firsts:
+        values[at] = 1
+    return pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(values)]).cast(pa.bool_())
 
 
 def _numbers(values: "array[int]") -> Any:

@@ -1,7 +1,7 @@
 """Reads plain rows of the log many at once: rows of one small entry, which begin an append and are all of it.
 
 Most rows of most logs are such, and as Python objects they took longer to read than to compress. So SQLite joins each
-of their columns: numbers to lines of text, which are read as a table of one column, and payloads to one blob.
+of their columns: numbers to a text, which is read as a table of one column, and payloads to one blob.
 """
 
 import sqlite3
@@ -35,23 +35,21 @@ class Plain(NamedTuple):
     sizes: str
     key_sizes: str | None
     keys: bytes
-    payload: bytes
 
 
-def read_plain(db: sqlite3.Connection, after: int, through: int) -> Plain | None:
-    """The rows above one, up to another; None unless all of them are there, and plain."""
+def read_plain(db: sqlite3.Connection, after: int, through: int) -> tuple[Plain, bytes] | None:
+    """The rows above one, up to another, and their payloads; None unless all of them are there, and plain."""
     values = {"after": after, "through": through, "bytes_max": PAYLOAD_BYTES_MAX}
-    count, version, newest_version, keyed, marked, streams, seqs, times, sizes, payload = db.execute(
-        _READ, values
-    ).fetchone()
-    if count != through - after or version != newest_version:
+    found = db.execute(_READ, values).fetchone()
+    count, version, keyed, marked, streams, seqs, times, sizes, payload = found
+    if count != through - after:
         return None
     key_sizes, keys = None, b""
     if keyed:
         again, key_sizes, keys = db.execute(_READ_KEYS, values).fetchone()
         if again != count:  # some were freed just now
             return None
-    return Plain(
+    plain = Plain(
         first_row=after + 1,
         rows=count,
         schema_version=version,
@@ -62,13 +60,15 @@ def read_plain(db: sqlite3.Connection, after: int, through: int) -> Plain | None
         sizes=sizes,
         key_sizes=key_sizes,
         keys=keys or b"",
-        payload=payload or b"",
     )
+    return plain, payload or b""
 
 
-def columns_of(stretches: list[Plain]) -> Any:
-    """Columns of LOG_ROW, all stretches one behind the other."""
+def columns_of(stretches: list[Plain], data_bytes: int) -> Any:
+    """Columns of LOG_ROW, all stretches one behind the other; their payloads are so many bytes."""
     count = sum(each.rows for each in stretches)
+    sizes = _numbers([each.sizes for each in stretches])
+    invariant(pc.sum(sizes).as_py() == data_bytes, "payloads are joined as they were")
     return pa.RecordBatch.from_arrays(
         [
             pa.concat_arrays([pa.arange(each.first_row, each.first_row + each.rows) for each in stretches]),
@@ -82,28 +82,26 @@ def columns_of(stretches: list[Plain]) -> Any:
             pa.concat_arrays([pa.repeat(pa.scalar(each.schema_version, pa.int32()), each.rows) for each in stretches]),
             pa.nulls(count, pa.binary()),
             pa.concat_arrays([_keys(each) for each in stretches]),
-            _numbers([each.sizes for each in stretches]),
+            sizes,
             pa.arange(0, count),
         ],
         schema=LOG_ROW,
     )
 
 
-def payloads_of(stretches: list[Plain]) -> Any:
-    """All payloads, as a column."""
-    sizes = _numbers([each.sizes for each in stretches]) if stretches else pa.array([], pa.int64())
+def payloads_of(columns: Any, data: bytearray) -> Any:
+    """The payloads of the plain rows in columns of LOG_ROW, as a column; `data` begins with them."""
+    sizes = columns.column("size").filter(pc.greater_equal(columns.column("place"), 0))
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(sizes)])
-    data = b"".join([each.payload for each in stretches])
-    invariant(offsets[-1].as_py() == len(data), "payloads are joined as they were")
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, offsets.buffers()[1], pa.py_buffer(data)])
 
 
-def _numbers(lines: list[str]) -> Any:
-    """Numbers that stand on lines, as a column."""
-    text = "\n".join(lines).encode("ascii")
+def _numbers(texts: list[str]) -> Any:
+    """Numbers with commas between them, as a column."""
+    lines = ",".join(texts).encode("ascii").replace(b",", b"\n")
     table = csv.read_csv(
-        pa.py_buffer(text),
-        read_options=csv.ReadOptions(use_threads=False, block_size=len(text), column_names=["number"]),
+        pa.py_buffer(lines),
+        read_options=csv.ReadOptions(use_threads=False, block_size=len(lines), column_names=["number"]),
         convert_options=csv.ConvertOptions(column_types={"number": pa.int64()}),
     )
     return table.column(0).combine_chunks()

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 import sql
 from streams_node.segmenter.columns import Rows
+from streams_node.segmenter.plain import payloads_of
 from streams_node.segmenter.slices import Slices
 from streams_node.wal.heads import FIRST
 
@@ -58,7 +59,7 @@ def take(db: sqlite3.Connection, after: int, through: int, bytes_max: int) -> Ta
 def _taken(slices: Slices, columns: Any, through: int) -> Taken:
     size = pc.sum(columns.column("size")).as_py() or 0
     marked = [(start, min(end, through)) for start, end in slices.marked if start < through]
-    return Taken(Rows(columns, slices.plain(), slices.others), through, size, marked)
+    return Taken(Rows(columns, payloads_of(columns, slices.data), slices.others), through, size, marked)
 
 
 def _cut(columns: Any, bytes_max: int) -> int:

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 import sql
-from streams_node.segmenter import plain
 from streams_node.segmenter.columns import LOG_ROW
-from streams_node.segmenter.plain import Plain, read_plain
+from streams_node.segmenter.plain import Plain, columns_of, read_plain
 
 _READ = sql.queries("sealing").rows_to_seal
 _SLICE_BYTES = 8 << 20  # in one read transaction
@@ -27,7 +26,8 @@ class Slices:
     read_row: int
     through_row: int
     size: int = 0  # of payload
-    others: list[bytes] = field(default_factory=list)  # payloads of rows that are not plain
+    data: bytearray = field(default_factory=bytearray)  # payloads of plain rows
+    others: list[bytes] = field(default_factory=list)  # payloads of others
     marked: list[tuple[int, int]] = field(default_factory=list)  # see `Taken`
     _parts: list[Any] = field(default_factory=list)  # Plain, or columns of LOG_ROW
     _mixed_row: int = 0  # up to this one, not all are plain
@@ -39,8 +39,10 @@ class Slices:
             end = min(self.read_row + self._plain_rows, self.through_row)
             found = read_plain(db, self.read_row, end)
             if found is not None:
+                stretch, payload = found
+                self.data += payload
+                self._add(stretch, len(payload), end, is_marked=stretch.is_marked)
                 self._plain_rows = min(2 * self._plain_rows, _PLAIN_ROWS_MAX)
-                self._add(found, len(found.payload), end, is_marked=found.is_marked)
                 return
             self._plain_rows = _PLAIN_ROWS
             self._mixed_row = end
@@ -48,8 +50,8 @@ class Slices:
 
     def columns(self) -> Any:
         """All of it as columns of LOG_ROW. Plain rows become columns together, as every call takes its time."""
-        stretches = self._stretches()
-        together: Any = plain.columns_of(stretches) if stretches else None
+        stretches = [part for part in self._parts if isinstance(part, Plain)]
+        together: Any = columns_of(stretches, len(self.data)) if stretches else None
         batches = []
         at = 0
         for part in self._parts:
@@ -59,13 +61,6 @@ class Slices:
             else:
                 batches.append(part)
         return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], LOG_ROW)
-
-    def plain(self) -> Any:
-        """The payloads of plain rows, as a column."""
-        return plain.payloads_of(self._stretches())
-
-    def _stretches(self) -> list[Plain]:
-        return [part for part in self._parts if isinstance(part, Plain)]
 
     def _read_any(self, db: sqlite3.Connection) -> None:
         """Read rows of any kind, one by one."""
