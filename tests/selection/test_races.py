@@ -1,8 +1,8 @@
 """Keyed, timed and filtered reads while everything under them moves: the log is sealed and freed, objects are merged,
 evicted and deleted, entries are let go, and appends come in. Each page is a plain list's, from its offset to its next.
 
-That it finds mistakes was tried: an end that is one entry too far, in an object or in the log, keys of the next row of an
-object, and a time found in the log although older entries have left it each fail within seconds.
+That it finds mistakes was tried: an end that is one entry too far, in an object or in the log, keys of the next row of
+an object, and a time found in the log although older entries have left it each fail within seconds.
 """
 
 import asyncio
