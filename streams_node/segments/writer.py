@@ -4,7 +4,6 @@ import hashlib
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -52,6 +51,14 @@ class Written(NamedTuple):
     max_ts: int
     file: Path
     directory: bytes | None
+
+
+class _Runs(NamedTuple):
+    """Stretches of one stream each."""
+
+    streams: "array[int]"
+    first_seqs: "array[int]"
+    counts: "array[int]"
 
 
 class ObjectWriter:
@@ -119,19 +126,17 @@ class ObjectWriter:
 
     def _note(self, batch: Any) -> None:
         """Keep the runs of streams; refuse what no reader would find again."""
-        streams, first_seqs, counts = self._streams, self._first_seqs, self._counts
-        seqs = memoryview(batch.column("seq").buffers()[1]).cast("B").cast("q")[batch.column("seq").offset :]
-        for start, end, stream in _runs(batch.column("stream")):
-            first, count = seqs[start], end - start
-            invariant(seqs[end - 1] - first == count - 1, "entries of a stream follow each other", stream=stream)
-            if not streams or streams[-1] < stream:
-                streams.append(stream)
-                first_seqs.append(first)
-                counts.append(count)
-            else:
-                invariant(streams[-1] == stream, "streams come in order", stream=stream)
-                invariant(first == first_seqs[-1] + counts[-1], "entries of a stream follow each other", stream=stream)
-                counts[-1] += count
+        runs = _runs(batch.column("stream"), batch.column("seq"))
+        if self._streams and self._streams[-1] == runs.streams[0]:
+            follows = runs.first_seqs[0] == self._first_seqs[-1] + self._counts[-1]
+            invariant(follows, "entries of a stream follow each other", stream=runs.streams[0])
+            self._counts[-1] += runs.counts[0]
+            runs = _Runs(*(column[1:] for column in runs))
+        elif self._streams:
+            invariant(self._streams[-1] < runs.streams[0], "streams come in order", stream=runs.streams[0])
+        self._streams += runs.streams
+        self._first_seqs += runs.first_seqs
+        self._counts += runs.counts
         times = pc.min_max(batch.column("append_ts").cast(pa.int64()))
         self._min_ts = min(self._min_ts, times["min"].as_py())
         self._max_ts = max(self._max_ts, times["max"].as_py())
@@ -213,13 +218,27 @@ class _Sink:
         self._file.close()
 
 
-def _runs(streams: Any) -> Iterator[tuple[int, int, int]]:
-    """(start, end, stream) of each stretch of one stream."""
+def _runs(streams: Any, seqs: Any) -> _Runs:
+    """The runs of a batch, which come in order and have no gaps."""
     encoded = pc.run_end_encode(streams)
-    start = 0
-    for end, stream in zip(array("i", encoded.run_ends.to_pylist()), encoded.values.to_pylist(), strict=True):
-        yield start, end, stream
-        start = end
+    ends, values = encoded.run_ends.cast(pa.int64()), encoded.values
+    starts = pa.concat_arrays([pa.array([0], pa.int64()), ends.slice(0, len(ends) - 1)])
+    counts, first_seqs = pc.subtract(ends, starts), seqs.take(starts)
+    last_seqs = seqs.take(pc.subtract(ends, 1))
+    gaps = pc.not_equal(pc.subtract(last_seqs, first_seqs), pc.subtract(counts, 1))
+    unordered = pc.less_equal(values.slice(1), values.slice(0, len(values) - 1))
+    for bad, what in ((gaps, "entries of a stream follow each other"), (unordered, "streams come in order")):
+        if pc.any(bad).as_py():
+            wrong = values.slice(len(values) - len(bad)).filter(bad)
+            invariant(False, what, stream=wrong[0].as_py())  # noqa: FBT003 - it is broken
+    return _Runs(_numbers("Q", values), _numbers("Q", first_seqs), _numbers("I", counts.cast(pa.uint32())))
+
+
+def _numbers(code: str, column: Any) -> "array[int]":
+    """A column without nulls as an array of the same width."""
+    found = array(code)
+    found.frombytes(memoryview(column.buffers()[1])[column.offset * found.itemsize :][: len(column) * found.itemsize])
+    return found
 
 
 def _sync_folder(folder: Path) -> None:
