@@ -76,6 +76,7 @@ def settings_of(master: str, folder: Path) -> dict[str, str]:
         loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         tries = {"spark.master": f"local[{cores_of(master)},{_ATTEMPTS}]"}
         return chosen | loopback | tries | _sockets(folder)
+    del chosen["spark.local.dir"]  # executors would make it on their machines, where nobody sweeps
     return chosen | {f"spark.executorEnv.{name}": value for name, value in _TUNED.items()}
 
 
@@ -188,6 +189,8 @@ class Session:
             chosen["JAVA_HOME"] = str(home)
         if is_local(self.master):
             chosen["SPARK_LOCAL_IP"] = "127.0.0.1"
+        else:
+            chosen["SPARK_LOCAL_DIRS"] = str(self._folder)
         return chosen
 
 

@@ -10,7 +10,7 @@ from spark_index.stores import Keys, store_at
 
 _NAMES = {
     "store", "endpoint", "region", "path_style", "access_key_id", "secret_access_key", "session_token",
-    "stream", "json", "startingoffsets", "maxentriespertrigger", "partition_bytes", "path",
+    "stream", "json", "startingoffsets", "maxentriespertrigger", "partitionbytes", "path",
 }  # fmt: skip
 _DEFAULT_BUCKET = "_default"
 _PARTITION_BYTES = 32 << 20
@@ -53,7 +53,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         json=_flag(options, "json", default=False),
         from_latest=start == "latest",
         entries_max=entries_max,
-        partition_bytes=_number(options, "partition_bytes", _PARTITION_BYTES_MIN) or _PARTITION_BYTES,
+        partition_bytes=_number(options, "partitionbytes", _PARTITION_BYTES_MIN) or _PARTITION_BYTES,
     )
 
 

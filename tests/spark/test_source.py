@@ -184,7 +184,7 @@ def test_big_objects_are_read_in_pieces_and_pruned_ones_in_parts(
     facts = bucket.put({1: big}, pack=False)
     bucket.end(1, 200)
     bucket.publish()
-    assert seen(read(bucket, partition_bytes="1000000")) == rows_of("big", big)
+    assert seen(read(bucket, partitionBytes="1000000")) == rows_of("big", big)
     fetched = []
     get = FolderStore.get
 
