@@ -24,7 +24,7 @@ REPORTS = ROOT / ".reports"
 TOOLS = Path(sys.executable).parent
 # Folders of tests/ with a step of their own, or with none (`bench` is numbers, off by default).
 NOT_INTEGRATION = ("tidy", "unit", "conformance", "bench")
-WORKERS = "--numprocesses=2"  # what CI has; more only makes timings worse
+WORKERS = ("--numprocesses=2", "--dist=loadgroup")  # what CI has; a JVM at a time: the groups are theirs
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ def all_steps() -> list[Step]:
         Step("ruff", (str(TOOLS / "ruff"), "check", ".")),
         pytest_step("tidy", "tests/tidy"),
         Step("mypy", (str(TOOLS / "mypy"),)),
-        pytest_step("unit", "tests/unit", WORKERS),
-        *([pytest_step("integration", *integration, WORKERS)] if integration else []),
+        pytest_step("unit", "tests/unit", *WORKERS),
+        *([pytest_step("integration", *integration, *WORKERS)] if integration else []),
         conformance_step(),
     ]
 
