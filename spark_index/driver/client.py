@@ -17,6 +17,7 @@ _PREFIX = "/v1/server/_index/"
 _ANSWER_S = 30.0  # on top of what a claim may wait; a commit asks the store for every object
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _BUSY = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+_REFUSED = "index_refused"  # nothing of a commit was stored, and the lease goes on
 _SHOWN_CHARS = 300
 
 
@@ -80,8 +81,16 @@ class NodeClient:
         if answer.is_success:
             return answer
         said = f"{what}: {answer.status_code} {answer.text[:_SHOWN_CHARS]}"
-        if answer.status_code == HTTPStatus.CONFLICT:
+        if answer.status_code == HTTPStatus.CONFLICT and _code(answer) != _REFUSED:
             raise LeaseLost(said)
         if answer.is_server_error or answer.status_code in _BUSY:
             raise NodeAway(said)
         raise Refused(said)
+
+
+def _code(answer: httpx.Response) -> object:
+    """Of the error in an answer of a node."""
+    try:
+        return answer.json()["error"]["code"]
+    except (ValueError, KeyError, TypeError):
+        return None

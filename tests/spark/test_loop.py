@@ -209,6 +209,19 @@ def test_a_job_that_fails_is_given_back_at_once_and_done_by_a_new_session(
     assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
 
 
+def test_a_refused_commit_is_given_back_and_the_driver_goes_on(
+    bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path
+) -> None:
+    node.faults = {"commit": deque([(409, b'{"error":{"code":"index_refused"}}'), (400, b"")])}
+    held = {1: entries(0, 50)}
+    node.give(put(bucket, held))
+    with driving(node, Here(), log):
+        node.until(lambda node: bool(node.objects), "a commit of it all", PATIENCE_S)
+    assert [len(commit.objects) for commit in node.commits][-1] == 1
+    assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
+    assert node.refused == []
+
+
 def test_two_drivers_share_the_work(bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path) -> None:
     held = [{stream: entries(0, 30)} for stream in range(1, 13)]
     both = threading.Barrier(2)
