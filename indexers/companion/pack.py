@@ -39,7 +39,7 @@ _PARTS = {"fast": "col", "term": "fts", "idx": "fts", "pos": "fts", "fieldnorm":
 
 
 class FileFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the Tantivy index: its bytes there, and here; its checksum is of the former."""
+    """A file of the Tantivy index: its bytes there, and here; its checksum is of the latter."""
 
     name: str
     bytes: int
@@ -132,13 +132,15 @@ class Pack:
             at += each.stored
 
     def _plain(self, facts: FileFacts, data: bytes) -> bytes:
+        if xxhash.xxh3_128_hexdigest(data) != facts.sum:
+            raise IndexDamaged(self.name, f"the checksum of its file `{facts.name}` is another")
         if facts.coding:
             try:
                 data = pa.decompress(data, facts.bytes, codec=facts.coding, asbytes=True)
             except (pa.ArrowException, OSError, ValueError) as problem:
                 raise IndexDamaged(self.name, f"its file `{facts.name}` cannot be decompressed: {problem}") from problem
-        if len(data) != facts.bytes or xxhash.xxh3_128_hexdigest(data) != facts.sum:
-            raise IndexDamaged(self.name, f"the checksum of its file `{facts.name}` is another")
+        if len(data) != facts.bytes:
+            raise IndexDamaged(self.name, f"its file `{facts.name}` has {len(data)} bytes, not {facts.bytes}")
         return data
 
     def _read(self, at: int, size: int) -> bytes:
@@ -167,7 +169,7 @@ def write_pack(target: Path, folder: Path, names: Sequence[str], directory: Dire
         data = (folder / name).read_bytes()
         stored, coding = _stored(data)
         datas.append(stored)
-        summed = xxhash.xxh3_128_hexdigest(data)
+        summed = xxhash.xxh3_128_hexdigest(stored)
         facts.append(FileFacts(name=name, bytes=len(data), stored=len(stored), coding=coding, sum=summed))
     text = msgspec.json.encode(msgspec.structs.replace(directory, files=facts))
     head = _HEAD.pack(_MAGIC, _VERSION, len(text), 0)
