@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from streams_node.manifest.records import INDEX_PART
 from streams_node.manifest.snapshots import Listed as ListedSnapshot
-from streams_node.objects.keys import Generation, Key, parse, snapshot_key
+from streams_node.objects.keys import INDEX_FAMILIES, Generation, Key, parse, snapshot_key
 from streams_node.objects.protocol import Listed
 
 
@@ -15,6 +15,16 @@ def old_objects(listed: Iterable[Listed], modified_before_us: int) -> dict[str, 
         place = parse(each.key)
         if place and place.made and place.artifact in ("pack", "segment") and each.modified_us <= modified_before_us:
             found[place.made] = each.key
+    return found
+
+
+def old_indexes(listed: Iterable[Listed], modified_before_us: int) -> dict[str, list[Key]]:
+    """Objects of indexes that are old enough to be orphans, by their ids: a run and its filter have one."""
+    found: dict[str, list[Key]] = {}
+    for each in listed:
+        place = parse(each.key)
+        if place and place.made and place.artifact in INDEX_FAMILIES and each.modified_us <= modified_before_us:
+            found.setdefault(place.made, []).append(each.key)
     return found
 
 

@@ -1,6 +1,7 @@
 """The loop of the collector: dead objects always, old generations after a snapshot, orphans now and then."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
@@ -8,12 +9,20 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from streams_node.collector.bucket import is_whole, store_now_us
-from streams_node.collector.plan import old_generations, old_objects, old_parts, orphans
-from streams_node.collector.rows import dead_objects, forget, known, node_value
+from streams_node.collector.plan import old_generations, old_indexes, old_objects, old_parts, orphans
+from streams_node.collector.rows import (
+    dead_indexes,
+    dead_objects,
+    forget,
+    forget_indexes,
+    known,
+    known_indexes,
+    node_value,
+)
 from streams_node.config.tiers import TierSettings
 from streams_node.errors import StoreError, StreamsError
 from streams_node.manifest.snapshots import snapshots
-from streams_node.objects.keys import GENERATIONS, PACKS, PROBES, SEGMENTS, Key, KeyPrefix, parse
+from streams_node.objects.keys import GENERATIONS, INDEXES, PACKS, PROBES, SEGMENTS, Key, KeyPrefix, parse
 from streams_node.objects.protocol import Page
 from streams_node.objects.retry import RetryingStore
 from streams_node.objects.threads import Threads
@@ -41,6 +50,7 @@ class Counts:
 
     dead: int = 0
     orphans: int = 0
+    indexes: int = 0  # objects of indexes
     catalogue: int = 0  # generations and parts of snapshots
     failures: int = 0
     distrusted: int = 0  # passes that ended because the bucket may be somebody else's
@@ -54,7 +64,7 @@ class _Distrusted(Exception):
 class Collector:
     """One pass at a time."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a stage is put together from
         self,
         *,
         database: Database,
@@ -63,13 +73,15 @@ class Collector:
         trusted: Callable[[], Awaitable[bool]],
         in_flight: Callable[[], Collection[str]],
         deleted: Callable[[str], Awaitable[None]] | None = None,
+        claim_ms_max: int = 0,
         now_us: Callable[[], int] = lambda: time.time_ns() // 1000,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """`trusted` says whether the bucket is this node's and has no generation that it does not know.
 
         `in_flight` names objects from before their first byte is sent until the database has them, or nobody ever will.
-        `deleted` is told of each object that went, as there may be a copy of it.
+        `deleted` is told of each object that went, as there may be a copy of it. For `claim_ms_max` at most an index
+        driver works at one claim: what it put it may still commit.
         """
         self.counts = Counts()
         self._database = database
@@ -78,6 +90,7 @@ class Collector:
         self._trusted = trusted
         self._in_flight = in_flight
         self._deleted = deleted
+        self._claim_ms_max = claim_ms_max
         self._now_us = now_us
         self._sleep = sleep
         self._thread = Threads(1, "collector")
@@ -103,6 +116,7 @@ class Collector:
     async def step(self) -> None:
         """Whatever is due."""
         await self.collect_dead()
+        await self.collect_dead_indexes()
         snapshot = await self._database.readers.run(node_value, "snapshot")
         if snapshot != self._snapshot:
             await self.collect_catalogue()
@@ -130,6 +144,24 @@ class Collector:
             total += deleted
             if deleted < len(found):
                 return total
+
+    async def collect_dead_indexes(self) -> int:
+        """Delete objects of indexes that nothing has named for long enough."""
+        before = self._now_us() - self._settings.object_grace_ms * 1000
+        total = 0
+        with contextlib.suppress(_Distrusted):
+            while found := await self._database.readers.run(dead_indexes, before, _BATCH):
+                await self._trust()
+                for each in found:
+                    crash_point("collect.before")
+                    for key in each.places():
+                        await self._delete(key, None)
+                    crash_point("collect.after")
+                    await self._tell(each.made)
+                await self._database.writer.run(forget_indexes, [each.made for each in found])
+                self.counts.indexes += len(found)
+                total += len(found)
+        return total
 
     async def collect_catalogue(self) -> int:
         """Delete generations and snapshots that are older than the two newest whole snapshots."""
@@ -210,10 +242,13 @@ class Collector:
             log.info("the store does not list what was just put there; orphans are looked for later")
             return 0
         before_us = now_us - self._settings.orphan_grace_ms * 1000
+        indexes_us = now_us - max(self._settings.orphan_grace_ms, self._claim_ms_max) * 1000
         total = 0
         for prefix in (PACKS, SEGMENTS):
             async for page in self._pages(prefix):
                 total += await self._collect_page(page, before_us)
+        async for page in self._pages(INDEXES):
+            total += await self._collect_indexes(page, indexes_us)
         async for page in self._pages(PROBES):
             for listed in page.objects:
                 place = parse(listed.key)
@@ -238,6 +273,25 @@ class Collector:
             self.counts.orphans += 1
             log.info("an orphan was deleted", object=made)
         return len(found)
+
+    async def _collect_indexes(self, page: Page, before_us: int) -> int:
+        """What a driver put and never committed. It is older than any lease may be, so nobody will commit it."""
+        old = old_indexes(page.objects, before_us)
+        known_ones = await self._database.readers.run(known_indexes, list(old)) if old else set()
+        count = 0
+        for made, keys in old.items():
+            if made in known_ones:
+                continue
+            if count % _BATCH == 0:
+                await self._trust()
+            crash_point("collect.before")
+            for key in keys:
+                await self._delete(key, None)
+            crash_point("collect.after")
+            count += 1
+            self.counts.orphans += 1
+            log.info("an orphan of an index was deleted", object=made)
+        return count
 
     # --- steps ---
 

@@ -94,8 +94,7 @@ class Desk:
         self._database = parts.database
         self._settings = parts.settings
         self._clock = clock
-        life_s = parts.settings.orphan_grace_ms / 2000
-        self.leases = Leases(parts.settings.index_lease_ms / 1000, life_s, clock)
+        self.leases = Leases(parts.settings.index_lease_ms / 1000, clock)
         self.failures = Failures(clock, parts.now_us)
         self.counts: Counter[str] = Counter()
         self._streams: dict[int, Standing] = {}  # those with a plan

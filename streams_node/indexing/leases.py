@@ -10,6 +10,7 @@ from indexers.plan import Family
 from streams_node.errors import LeaseEnded
 from streams_node.indexing.spans import Span
 
+LEASES_A_CLAIM = 60  # a claim may take so many leases in all, however often it is renewed
 _FINISHED_KEPT = 256  # a driver whose answer was lost asks again within seconds
 
 
@@ -49,11 +50,11 @@ class Finished(NamedTuple):
 
 
 class Leases:
-    """`life_s` bounds a lease however often it is renewed: what a driver put before that cannot be an orphan yet."""
+    """A claim ends at last, however often it is renewed: what its driver put cannot be taken for an orphan before."""
 
-    def __init__(self, lease_s: float, life_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, lease_s: float, clock: Callable[[], float]) -> None:
         self.lease_s = lease_s
-        self._life_s = life_s
+        self._life_s = lease_s * LEASES_A_CLAIM
         self._clock = clock
         self._living: dict[str, Lease] = {}
         self._finished: OrderedDict[str, Finished] = OrderedDict()

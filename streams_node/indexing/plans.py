@@ -8,6 +8,7 @@ import msgspec
 import sql
 from indexers.plan import plan_of
 from streams_node.protocol.content_types import is_json
+from streams_node.schema.jsontext import loads
 from streams_node.schema.registry import Registry, decode
 from streams_node.wal.batch import rollback
 
@@ -35,7 +36,7 @@ def plan_some(db: sqlite3.Connection, after: int, limit: int, now_us: int) -> in
     try:
         for stream, registry, profile, content_type in rows:
             try:
-                decoded = decode(registry.encode())
+                decoded = decode(loads(registry.encode()))
             except (ValueError, KeyError, TypeError):
                 continue
             db.execute(*plan_statement(stream, configs_of(decoded, profile, is_json=is_json(content_type)), now_us))

@@ -11,6 +11,7 @@ from streams_node.collector import Collector
 from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
 from streams_node.indexing.desk import Desk, Parts
+from streams_node.indexing.leases import LEASES_A_CLAIM
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import Local, local
@@ -244,7 +245,8 @@ class Tiering:
             settings=self._settings,
             trusted=uploader.trusted,
             in_flight=lambda: uploader.in_flight,
-            deleted=self.cache.drop,
+            deleted=self._dropped,
+            claim_ms_max=2 * LEASES_A_CLAIM * self._settings.index_lease_ms,
             now_us=self._ledger.now_us,
         )
         try:
@@ -277,6 +279,14 @@ class Tiering:
         if beside or not await self.cache.adopt(made.facts.made, made.file):
             with contextlib.suppress(OSError):  # it takes room until the folder is emptied at the next start
                 made.file.unlink(missing_ok=True)
+
+    async def _dropped(self, made: str) -> None:
+        """An object has left the bucket; copies of it are of no use."""
+        assert self.cache is not None  # noqa: S101 - stages run only after `open`
+        await self.cache.drop(made)
+        if self.indexes is not None:
+            for each in (made, f"{made}.filter"):
+                await self.indexes.cache.drop(each)
 
     def _published(self, composed: Composed) -> None:
         self.pressure.published(composed.header.through_row, sum(seal.log_bytes for seal in composed.seals))
