@@ -10,13 +10,16 @@ import pytest
 from tests.crash.folder import CrashedFolder
 from tests.crash.points import WAYS, Way, crowd, fill_disk, named_in_source
 from tests.crash.tiers import points as tiers
+from tests.subscriptions.kills import POINTS as SUBSCRIPTION_POINTS
 
 HITS = 3
 LOAD_S = 0.3
 
 
 def test_every_point_in_the_code_has_a_way_to_it() -> None:
-    assert named_in_source() == sorted([*WAYS, *tiers.WAYS, *tiers.WORKER_WAYS, *tiers.BOOTSTRAP_POINTS])
+    assert named_in_source() == sorted(
+        [*WAYS, *tiers.WAYS, *tiers.WORKER_WAYS, *tiers.BOOTSTRAP_POINTS, *SUBSCRIPTION_POINTS]
+    )
 
 
 @pytest.mark.parametrize("name", sorted(WAYS))
