@@ -13,13 +13,16 @@ import pytest
 from indexers import exact, lexicon
 from indexers.exact import Exact
 from indexers.lexicon import Lexicon
+from indexers.metrics import Metrics
 from indexers.rollups import Rollups
 from indexers.runs import IndexDamaged, IndexTooNew, RunReader, RunWriter, Written
 from indexers.runs.files import METADATA_KEY
 from tests.indexers.files import GOLDEN, in_memory, object_name
 
 FAMILIES = pytest.mark.parametrize(
-    ("name", "reader"), [("lexicon", Lexicon), ("exact", Exact), ("rollups", Rollups)], ids=lambda each: str(each)[:8]
+    ("name", "reader"),
+    [("lexicon", Lexicon), ("exact", Exact), ("rollups", Rollups), ("metrics", Metrics)],
+    ids=lambda each: str(each)[:8],
 )
 KEYS = pa.table({"stream": pa.array([1, 1], pa.int64()), "key": ["b", "a"]})
 
