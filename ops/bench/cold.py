@@ -8,6 +8,10 @@ starts the node again for each case, so that nothing is in its memory:
     uncached    `cache/` was emptied: copies come from the store first, by hard link
 
     python -m ops.bench.cold [--mb 1000] [--dir DIR]
+
+With `--peers`, one table of the node's log, folder and S3 store beside `@prisma/streams-server`: see cold_peers.py.
+
+    python -m ops.bench.cold --peers [--mb 1000] [--dir DIR] [--out FILE]
 """
 
 import argparse
@@ -25,7 +29,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import sql
-from ops.bench import payloads, proc
+from ops.bench import cold_peers, payloads, proc
 from ops.bench.errors import BenchError
 from ops.bench.options import ROOT
 from ops.bench.reader import START, PageReader, Walk
@@ -59,9 +63,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ops.bench.cold", description="Read history that left the log.")
     parser.add_argument("--mb", type=int, default=1000)
     parser.add_argument("--dir", type=Path, help="where the data folder is made")
+    parser.add_argument("--peers", action="store_true", help="one table: log, folder, SeaweedFS, and the peer's")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --peers: where the report goes, too")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="cold-", dir=options.dir))
     try:
+        if options.peers:
+            cold_peers.run(options.mb, folder, options.out)
+            return 0
         size = fill(folder, options.mb)
         with node(folder) as pid:
             measure("adopted", pid, size)
@@ -72,7 +81,7 @@ def main() -> int:
             measure("uncached", pid, size)
             measure("cached", pid, size, readers=4)
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

@@ -25,7 +25,7 @@ def ensure_real_disk(folder: Path) -> None:
         raise CannotRunError(f"the work folder is on {kind}; name one on a disk by --work-dir")
 
 
-def facts(folder: Path, wrk_version: str) -> dict[str, str]:
+def facts(folder: Path, wrk_version: str | None = None) -> dict[str, str]:
     return {
         "cores": str(os.cpu_count()),
         "processor": _processor(),
@@ -35,7 +35,7 @@ def facts(folder: Path, wrk_version: str) -> dict[str, str]:
         **{f"fdatasync of {name}, p50": f"{_fdatasync_us(folder, size):.0f} µs" for name, size in SYNC_SIZES.items()},
         "Python": platform.python_version(),
         "SQLite of that Python": sqlite3.sqlite_version,
-        "wrk": wrk_version,
+        **({} if wrk_version is None else {"wrk": wrk_version}),
         "day": time.strftime("%Y-%m-%d", time.gmtime()),
     }
 
