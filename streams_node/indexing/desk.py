@@ -50,7 +50,6 @@ _MERGES_MAX = 8  # in one claim
 _INPUT_FAILURES_MAX = 3  # then an index object is given up, and what it covered is indexed again
 _REST_S = 10.0
 _OPEN_END = 1 << 62
-_GONE = object()
 
 Locate = Callable[[int, int, int], Awaitable[list[Located]]]
 
@@ -99,7 +98,7 @@ class Desk:
         self.counts: Counter[str] = Counter()
         self._streams: dict[int, Standing] = {}  # those with a plan
         self._later: dict[int, float] = {}  # due, but nothing of theirs can be used before a moment
-        self._due: dict[int, object] = {}  # in the order in which they are served
+        self._due: dict[int, None] = {}  # in the order in which they are served
         self._change = 0  # of the newest plan that is known here
         self._unplanned: int | None = 0  # streams declared before there were plans: where to go on
         self._planning = asyncio.Lock()
@@ -305,16 +304,18 @@ class Desk:
         left = {walk.stream for walk in walks if walk.spans or walk.crowded}
         resting = {walk.stream for walk in walks if walk.rests}
         for stream in streams:
-            due = self._due.pop(stream, _GONE) is not _GONE
-            if due and (stream in served or stream in left):  # to the end of the queue
+            if stream not in self._due or (stream in left and stream not in served):
+                continue  # those that had no room keep their place
+            del self._due[stream]
+            if stream in served:  # to the end of the queue
                 self._due[stream] = None
-            elif due and stream in resting:
+            elif stream in resting:
                 self._later[stream] = self._clock() + _REST_S
         await self._measure([stream for stream in streams if stream not in lacks])
 
     async def _lacks(self, streams: list[int]) -> dict[int, Lacking]:
         """What nobody is at yet."""
-        found = await self._database.readers.run(lacking, streams)
+        found = await self._database.readers.run(lacking, self._ends(streams))
         lacks: dict[int, Lacking] = {}
         for stream, (meaning, wanted) in found.items():
             taken = {family: self.leases.taken(stream, family) for family in wanted}
@@ -368,7 +369,7 @@ class Desk:
 
     async def _measure(self, streams: list[int], *, anew: bool = False) -> dict[int, Measured]:
         """Look at streams anew; those that are gone, or have no plan any more, are forgotten."""
-        ends = {stream: self._streams[stream].sealed_end if stream in self._streams else 0 for stream in streams}
+        ends = self._ends(streams)
         found = await self._database.readers.run(measure, ends) if ends else {}
         for stream in streams:
             seen = found.get(stream)
@@ -391,6 +392,10 @@ class Desk:
                 standing.asked = False
             self._look(stream, standing)
         return found
+
+    def _ends(self, streams: Iterable[int]) -> dict[int, int]:
+        """How far streams are sealed, as far as that is known here."""
+        return {stream: self._streams[stream].sealed_end if stream in self._streams else 0 for stream in streams}
 
     def _look(self, stream: int, standing: Standing) -> bool:
         """Whether a stream is due by now."""

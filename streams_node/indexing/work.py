@@ -37,16 +37,19 @@ class Lacking(NamedTuple):
         return meeting((span for spans in self.wanted.values() for span in spans), first, end)
 
 
-def lacking(db: sqlite3.Connection, streams: Iterable[int]) -> dict[int, tuple[Meaning, dict[Family, list[Span]]]]:
+def lacking(db: sqlite3.Connection, ends: Mapping[int, int]) -> dict[int, tuple[Meaning, dict[Family, list[Span]]]]:
     """Of each stream that should be indexed: its meaning, and the entries that no cover holds. Up to its end in the
-    log: whoever locates them finds out which are sealed.
+    log, or to the one that is given, as heads are written behind: whoever locates them finds out which are sealed.
     """
-    asked = {"streams": msgspec.json.encode(list(streams)).decode()}
+    asked = {"streams": msgspec.json.encode(list(ends)).decode()}
     found = {}
-    for stream, start, end, registry, profile, content_type, configs in db.execute(_INDEX.meaning_of, asked).fetchall():
+    for stream, start, next_seq, registry, profile, content_type, configs in db.execute(
+        _INDEX.meaning_of, asked
+    ).fetchall():
         plan = decode_configs(configs)
         if not plan:
             continue
+        end = max(next_seq, ends[stream])
         covered: dict[tuple[str, str], list[Span]] = {}
         for family, config, first, stop in db.execute(_INDEX.spans_of, (stream,)):
             covered.setdefault((family, config), []).append((first, stop))
@@ -66,8 +69,8 @@ def lacking(db: sqlite3.Connection, streams: Iterable[int]) -> dict[int, tuple[M
 def _nameless(registry: str) -> bytes:
     """Streams that are declared alike have registries that differ in their names only: a claim lists them once."""
     document = loads(registry.encode())
-    document["schema"] = ""
-    return dumps(document)
+    lenses = {at: {**lens, "schema": ""} for at, lens in document["lenses"].items()}
+    return dumps({**document, "schema": "", "lenses": lenses})
 
 
 @dataclass(slots=True)
