@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # past 8 with each of them was a tenth of the loop's time at a million streams.
 _PASSES = 8
 _REST = 64
+_GATHER_PASSES = 3
+_GATHER_NAMES = 32
 _BUCKET_PASSES = 64
 _BUCKETS_MAX = 10_000
 T = TypeVar("T")
@@ -175,7 +177,11 @@ class StateCache:
         if found.config is None or found.head is None or found.bucket is None:
             return Absent(found.dead_epoch)
         state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs, meaning)
-        self.put(state)
+        self._states[name] = state
+        state.charged = state.size
+        self.bytes += state.charged
+        if self.bytes > self._bytes_max:
+            self._evict(keep=state)
         return state
 
     def load_soon(self, name: Name, then: Callable[[], None]) -> None:
@@ -198,11 +204,18 @@ class StateCache:
         return load
 
     async def _load_wanted(self) -> None:
-        """One load after the other: they have one thread, and what comes meanwhile shares the next one's snapshot."""
+        """One load after the other: they have one thread, and what comes meanwhile shares the next one's snapshot.
+
+        As with commits, what the loop holds already may join a small one: each load looks through the upper pages anew.
+        """
         try:
             while self._wanted:
                 wanted, self._wanted = self._wanted, []
                 await self._load_all(wanted)
+                for _ in range(_GATHER_PASSES):
+                    if len(self._wanted) >= _GATHER_NAMES:
+                        break
+                    await asyncio.sleep(0)
         finally:
             self._loading = None
 

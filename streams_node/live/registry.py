@@ -38,6 +38,7 @@ class Live:
             old = self._hubs.get(state.id)  # of the same stream, before a failed commit
             if old is not None:
                 self._forget(old)
+                old.state.hub = None  # the two refer to each other, and the collector sees no states
             hub = state.hub = self._hubs[state.id] = Hub(state)
         hub.readers += 1
         self.readers[mode] += 1

@@ -80,6 +80,7 @@ class FoundBucket(NamedTuple):
     alive: int
 
 
+_MADE = tuple.__new__  # a named tuple at half of its price
 _CONFIG_AT = 3
 _EPOCH_AT = _CONFIG_AT + len(Configured._fields)
 _HEAD_AT = _EPOCH_AT + 1
@@ -112,11 +113,11 @@ def _found(db: sqlite3.Connection, row: list[Any]) -> Found:
     bucket = row[1] if row[2] else None
     if row[_CONFIG_AT] is None:
         return Found(bucket, row[_EPOCH_AT], None, None, {}, [])
-    config = Configured._make(row[_CONFIG_AT:_EPOCH_AT])
-    head = Head._make(row[_HEAD_AT:])
+    config = _MADE(Configured, row[_CONFIG_AT:_EPOCH_AT])
+    head = _MADE(Head, row[_HEAD_AT:])
     producers: dict[str, Producer] = {}
     if head.producers:
         producers = {name: Producer(*last) for name, *last in db.execute(_STREAMS.load_producers, (config.stream,))}
     later = db.execute(_STREAMS.load_epochs, (config.stream,)).fetchall() if config.epoch_count > 1 else []
     declared = db.execute(_SCHEMAS.load_schema, (config.stream,)).fetchone() if config.meaning else None
-    return Found(bucket, row[_EPOCH_AT], config, head, producers, later, declared)
+    return _MADE(Found, (bucket, row[_EPOCH_AT], config, head, producers, later, declared))

@@ -7,6 +7,8 @@ end of its chain: whole entries from some sequence on, or nothing. Each read see
 import sqlite3
 from typing import Any, NamedTuple
 
+import msgspec
+
 import sql
 from streams_node.protocol.frames import KEY_FOR_ALL, key_in_many, unpack_lens
 from streams_node.wal.heads import CONTINUES
@@ -19,7 +21,7 @@ _SPLIT_BYTES = 4 << 10  # a row above it lies on pages of its own mostly: what i
 _HEAD_BYTES = 64  # what looking at a row costs beside its keys
 
 
-class LogEnd(NamedTuple):
+class LogEnd(msgspec.Struct, frozen=True, gc=False):
     """The committed end of a stream in the log: the row to start a walk from."""
 
     row: int

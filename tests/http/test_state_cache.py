@@ -1,6 +1,9 @@
 """One state a stream, however small the cache: requests that come together decide one after the other."""
 
 import asyncio
+import gc
+import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -97,3 +100,29 @@ def test_a_node_that_keeps_no_state_says_the_same(with_node: WithNode) -> None:
         assert len(node.context.ledger.states) <= 4
 
     with_node(test, heads_flush_rows=1)
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_nothing_holds_a_state_that_has_left(with_node: WithNode, *, live: bool) -> None:
+    """The collector of cycles does not look for it, so there must be none."""
+
+    async def test(node: InProcess, _: FakeClock) -> None:
+        ledger = node.context.ledger
+        await ask(node, "PUT", "/v1/stream/a", TEXT | {"stream-ttl": "1000"})
+        if live:
+            reader = node.start("GET", "/v1/stream/a?offset=-1&live=sse")
+            await ask(node, "POST", "/v1/stream/a", TEXT, b"x")
+            await reader.until(b"x")
+            await reader.hang_up()
+            node.context.live.sweep(time.monotonic() + 1000)
+        await ask(node, "POST", "/v1/stream/a", TEXT, b"x")
+        ledger.committer.flush_heads()
+        await ledger.committer.settled()
+        state = ledger.states.peek(Name("_default", "a"))
+        assert state is not None
+        assert not gc.is_tracked(state)
+        ledger.states.drop(state)
+        gc.collect()  # exceptions and tasks of the requests
+        assert sys.getrefcount(state) == len(["state", "the argument"])
+
+    with_node(test)
