@@ -70,6 +70,7 @@ class ColdReader:
         self._places: OrderedDict[tuple[int, int], list[Located]] = OrderedDict()  # where readers in order go on
         self._learning: dict[str, asyncio.Task[None]] = {}
         self._warming: set[asyncio.Task[None]] = set()
+        self._keeping: set[asyncio.Task[None]] = set()
         self._damaged: OrderedDict[str, tuple[float, ObjectDamaged]] = OrderedDict()
         self.directories = Directories(settings.directory_bytes_max)
         self.files = Files()
@@ -182,6 +183,7 @@ class ColdReader:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self.kept()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.files.close()
 
@@ -240,10 +242,23 @@ class ColdReader:
             return await self._run(self._directory, facts, ending)
 
         blob = await self._twice(facts.made, attempt)
+        # Not waited for: the reader has what it needs, and the writer may be in the middle of a publish on a slow disk.
+        task = asyncio.get_running_loop().create_task(self._keep(facts.made, blob), name=f"keep-{facts.made}")
+        self._keeping.add(task)
+        task.add_done_callback(self._keeping.discard)
+
+    async def _keep(self, made: str, directory: bytes) -> None:
         try:
-            await self._database.writer.run(keep_directories, [(facts.made, blob)])
-        except sqlite3.Error as problem:  # a full disk: it is in memory, and is fetched again after that
-            log.warning("the directory of a pack was not kept", object=facts.made, error=str(problem))
+            await self._database.writer.run(keep_directories, [(made, directory)])
+        except (
+            sqlite3.Error,
+            StreamsError,
+        ) as problem:  # a full disk: it is in memory, and is fetched again after that
+            log.warning("the directory of a pack was not kept", object=made, error=str(problem))
+
+    async def kept(self) -> None:
+        """Until what was learnt so far is in the database, or has failed to get there."""
+        await asyncio.gather(*self._keeping, return_exceptions=True)
 
     def _directory_of_copy(self, facts: ObjectFacts, path: Path) -> bytes:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -280,10 +281,30 @@ def test_directories_are_fetched_out_of_the_packs_and_kept(world: World) -> None
         await world.walk(0, 5)
         await world.walk(1, 5)
         assert world.gets() == asked == 2 * len(ENTRIES)  # the end, then all of it
+        await world.cold.kept()
         for one in world.living:
             world.cold.directories.forget(one.facts.made)
         world.faults.away = True
         await world.walk(0, 5)
+
+    world(test)
+
+
+def test_a_read_does_not_wait_for_the_writer_to_keep_a_directory(world: World) -> None:
+    """The writer may be in the middle of a publish, on a disk that takes seconds for it."""
+
+    async def test(world: Layers) -> None:
+        await world.create(JSON)
+        await world.sealed(0, ENTRIES, own_bytes=10**6)
+        await world.forget_directories()
+        over = threading.Event()
+        busy = asyncio.create_task(world.database.writer.run(lambda _: over.wait()))
+        try:
+            async with asyncio.timeout(20):
+                assert (await world.check(0, 0, 10**6)).up_to_date
+        finally:
+            over.set()
+            await busy
 
     world(test)
 
