@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from spark_index.java import java_home
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
+    from pyspark import Accumulator, SparkContext
     from pyspark.sql import SparkSession
 
 _In = TypeVar("_In")
@@ -95,7 +95,7 @@ class Session:
         self.master = master
         self._folder = folder
         self._more = dict(settings or {})
-        self._spark: SparkSession | None = None
+        self._context: SparkContext | None = None
         self._ended: Accumulator[int] | None = None
         self._java: subprocess.Popen[bytes] | None = None
 
@@ -107,13 +107,21 @@ class Session:
 
     @property
     def runs(self) -> bool:
-        return self._spark is not None
+        return self._context is not None
+
+    def context(self) -> "SparkContext":
+        """Enough for jobs. The first call starts a JVM, which takes seconds."""
+        if self._context is None:
+            self._context = self._started()
+        return self._context
 
     def spark(self) -> "SparkSession":
-        """The session; the first call starts a JVM, which takes seconds."""
-        if self._spark is None:
-            self._spark = self._started()
-        return self._spark
+        """The same with SQL, which takes another second or two."""
+        context = self.context()
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a driver without work needs none of it
+
+        session: SparkSession = SparkSession(context)
+        return session
 
     @property
     def done(self) -> int:
@@ -122,7 +130,7 @@ class Session:
 
     def run(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
         """A task for each item, in Python workers."""
-        context = self.spark().sparkContext
+        context = self.context()
         ended = self._ended = context.accumulator(0)
 
         def task(part: Iterable[_In]) -> Iterator[_Out]:
@@ -135,10 +143,10 @@ class Session:
 
     def cancel(self) -> None:
         """End what runs; from any thread."""
-        spark = self._spark
-        if spark is not None:
+        context = self._context
+        if context is not None:
             with contextlib.suppress(Exception):  # a JVM that is gone cancels nothing, and needs no telling
-                spark.sparkContext.cancelAllJobs()
+                context.cancelAllJobs()
 
     def kill(self) -> None:
         """End the JVM at once; from any thread, and only before the end of the process."""
@@ -148,13 +156,13 @@ class Session:
 
     def stop(self) -> None:
         """No JVM is left, whatever state it was in."""
-        spark, self._spark = self._spark, None
+        context, self._context = self._context, None
         java, self._java = self._java, None
         if java is None:
             return
-        if spark is not None:
+        if context is not None:
             with contextlib.suppress(Exception):  # it may be broken: what follows needs nothing of it
-                spark.stop()
+                context.stop()
         _forget_gateway()
         if java.stdin is not None:
             with contextlib.suppress(OSError):
@@ -165,20 +173,18 @@ class Session:
             java.kill()
             java.wait()
 
-    def _started(self) -> "SparkSession":
+    def _started(self) -> "SparkContext":
         os.environ.update(self._environment())
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a driver without work needs none of it
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - see above
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see above
 
         conf = SparkConf(loadDefaults=False)
         for name, value in (settings_of(self.master, self._folder) | self._more).items():
             conf.set(name, value)
         try:
-            spark: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
+            return SparkContext(conf=conf)
         finally:
             gateway: Any = SparkContext._gateway  # noqa: SLF001 - Spark has no other way to its process
             self._java = getattr(gateway, "proc", None)
-        return spark
 
     def _environment(self) -> dict[str, str]:
         chosen = {name: os.environ.get(name, value) for name, value in _TUNED.items()}

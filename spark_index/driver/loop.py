@@ -130,7 +130,7 @@ class Driver:
                 f"master {self._session.master} has executors on other machines, and the node's store is a folder of "
                 "its own machine: run the driver there with --master local[*], or give the node an S3 store"
             )
-        workers = cores_of(self._session.master) or self._session.spark().sparkContext.defaultParallelism
+        workers = cores_of(self._session.master) or self._session.context().defaultParallelism
         tasks = tasks_of(claim, workers)
         self._log("working", claim=claim.claim, work=len(claim.work), tasks=len(tasks))
         found = self._session.run(run_task, [msgspec.json.encode(task) for task in tasks])

@@ -1,4 +1,8 @@
-"""What Spark calls: planning in a process of the driver's, reading in the executors' Python workers."""
+"""What Spark calls: planning in processes of the driver's, reading in the executors' Python workers.
+
+Spark starts several processes a query that only ask for the schema, or hand conditions over. So what plans and what
+reads is imported where it is called: that is half of what such a process takes.
+"""
 
 import contextlib
 import tempfile
@@ -16,17 +20,21 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
-from spark_index.source.catalogue import Catalogue, Generation, Stream
 from spark_index.source.filters import Wanted, take
 from spark_index.source.options import Options, options_of
 from spark_index.source.plan import Part, parts_of, spans_of, views_of
 from spark_index.source.position import Position, between, latest
-from spark_index.source.reading import COLUMNS, JSON_COLUMN, batches
-from spark_index.stores import open_at, shared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_index.source.catalogue import Catalogue, Generation, Stream
+
+COLUMNS = (
+    "bucket string, stream string, incarnation bigint, seq bigint, offset string, append_ts timestamp, "
+    "schema_version int, key string, payload binary"
+)
+JSON_COLUMN = ", json string"
 _FOLDER = "streams-catalogue-"
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -68,6 +76,9 @@ class _Partition(InputPartition):
 
 def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
     assert isinstance(partition, _Partition)  # noqa: S101 - Spark hands back what `partitions` returned
+    from spark_index.source.reading import batches  # noqa: PLC0415 - see above
+    from spark_index.stores import shared  # noqa: PLC0415 - see above
+
     store = shared(options.store, options.keys)
     return batches(store, partition.value, partition.wanted, json=options.json)
 
@@ -84,6 +95,9 @@ class _BatchReader(DataSourceReader):
 
     @override
     def partitions(self) -> Sequence[InputPartition]:
+        from spark_index.source.catalogue import Catalogue  # noqa: PLC0415 - see above
+        from spark_index.stores import open_at  # noqa: PLC0415 - see above
+
         at, keys = self._options.store, self._options.keys
         with contextlib.closing(open_at(at, keys)) as store, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
             found = Catalogue(store, Path(folder)).newest(self._options.pattern)
@@ -131,7 +145,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found, begins = self._newest(), Position.of(start)
         spans = between(begins, Position.of(end), found)
 
-        def after_row(stream: Stream) -> int:
+        def after_row(stream: "Stream") -> int:
             return begins.row if stream.id in begins.ends else 0
 
         views = views_of(found.streams, spans, after_row)
@@ -152,7 +166,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {"_options": self._options, "_folder": None, "_catalogue": None, "_target": None}
 
-    def _newest(self) -> Generation:
+    def _newest(self) -> "Generation":
+        from spark_index.source.catalogue import Catalogue  # noqa: PLC0415 - see above
+        from spark_index.stores import open_at  # noqa: PLC0415 - see above
+
         if self._catalogue is None:
             self._folder = tempfile.TemporaryDirectory(prefix=_FOLDER)
             self._catalogue = Catalogue(open_at(self._options.store, self._options.keys), Path(self._folder.name))

@@ -5,7 +5,7 @@ Keeps    a condition is taken from Spark only if it is decided here exactly; all
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import (
     EqualTo,
@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from spark_index.source.catalogue import Stream
+if TYPE_CHECKING:
+    from spark_index.source.catalogue import Stream
 
 END = 1 << 62
 _NEVER_NULL = {"bucket", "stream", "incarnation", "seq", "offset", "append_ts", "schema_version", "payload"}
@@ -37,7 +38,7 @@ class Wanted(NamedTuple):
     keys: frozenset[str] | None = None
     keyed: bool = False  # entries without a key are not wanted
 
-    def stream(self, stream: Stream) -> bool:
+    def stream(self, stream: "Stream") -> bool:
         values = {"bucket": stream.bucket, "stream": stream.name, "incarnation": stream.id}
         return all(
             values[column] in allowed if isinstance(allowed, frozenset) else str(values[column]).startswith(allowed)

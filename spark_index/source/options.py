@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from indexers.messages import StoreAt
-from spark_index.stores import Keys, store_at
+from spark_index.address import Keys, store_at
 
 _NAMES = {
     "store", "endpoint", "region", "path_style", "access_key_id", "secret_access_key", "session_token",

@@ -2,11 +2,13 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from spark_index.source.catalogue import Stream
 from spark_index.source.filters import Wanted
-from streams_node.placement.made import ObjectFacts
+
+if TYPE_CHECKING:
+    from spark_index.source.catalogue import Stream
+    from streams_node.placement.made import ObjectFacts
 
 
 class View(NamedTuple):
@@ -37,7 +39,7 @@ class Part(NamedTuple):
 Spans = Mapping[int, tuple[int, int]]  # of streams: entries [first, end)
 
 
-def spans_of(streams: Iterable[Stream], wanted: Wanted) -> Spans:
+def spans_of(streams: Iterable["Stream"], wanted: Wanted) -> Spans:
     """All that the bucket holds of the streams, within the bounds."""
     return {
         stream.id: (max(stream.earliest_seq, wanted.first_seq), min(stream.next_seq, wanted.end_seq))
@@ -46,12 +48,12 @@ def spans_of(streams: Iterable[Stream], wanted: Wanted) -> Spans:
     }
 
 
-def views_of(streams: Iterable[Stream], spans: Spans, after_row: Callable[[Stream], int]) -> list[View]:
+def views_of(streams: Iterable["Stream"], spans: Spans, after_row: Callable[["Stream"], int]) -> list[View]:
     """The spans, cut where a fork leaves what it was forked from; ascending by life."""
     return sorted(view for stream in streams if stream.id in spans for view in _cut(stream, spans, after_row))
 
 
-def _cut(stream: Stream, spans: Spans, after_row: Callable[[Stream], int]) -> Iterator[View]:
+def _cut(stream: "Stream", spans: Spans, after_row: Callable[["Stream"], int]) -> Iterator[View]:
     first, end = spans[stream.id]
     for life, start in stream.lives:
         low = max(first, start)
@@ -62,7 +64,7 @@ def _cut(stream: Stream, spans: Spans, after_row: Callable[[Stream], int]) -> It
         end = min(end, start)
 
 
-def parts_of(objects: Iterable[ObjectFacts], views: list[View], wanted: Wanted, partition_bytes: int) -> list[Part]:
+def parts_of(objects: Iterable["ObjectFacts"], views: list[View], wanted: Wanted, partition_bytes: int) -> list[Part]:
     """One part an object, several of a big one, in the order of their first entries' times."""
     lives = [view.life for view in views]
     parts = []
@@ -78,7 +80,7 @@ def parts_of(objects: Iterable[ObjectFacts], views: list[View], wanted: Wanted, 
     return parts
 
 
-def _may_hold(facts: ObjectFacts, view: View) -> bool:
+def _may_hold(facts: "ObjectFacts", view: View) -> bool:
     if facts.last_row <= view.after_row:
         return False
     return facts.stream is None or (facts.first_seq < view.end and view.first < facts.end_seq)

@@ -1,10 +1,12 @@
 """How far a streaming query has come: sequences of streams, so that it holds however objects are merged meanwhile."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_index.source.catalogue import Generation
 from spark_index.source.plan import Spans
+
+if TYPE_CHECKING:
+    from spark_index.source.catalogue import Generation
 
 
 class Position(NamedTuple):
@@ -25,7 +27,7 @@ class Position(NamedTuple):
         return {"row": self.row, "ends": {str(stream): end for stream, end in sorted(self.ends.items())}}
 
 
-def latest(start: Position, found: Generation, entries_max: int | None) -> Position:
+def latest(start: Position, found: "Generation", entries_max: int | None) -> Position:
     """As far as the bucket goes, or `entries_max` entries on: oldest streams first."""
     left, ends = entries_max, {}
     for stream in found.streams:
@@ -39,7 +41,7 @@ def latest(start: Position, found: Generation, entries_max: int | None) -> Posit
     return Position(ends, max(start.row, found.through_row) if caught_up else start.row)
 
 
-def between(start: Position, end: Position, found: Generation) -> Spans:
+def between(start: Position, end: Position, found: "Generation") -> Spans:
     """The entries of a batch, as far as they are still there."""
     return {
         stream.id: (max(start.ends.get(stream.id, 0), stream.earliest_seq), min(end.ends[stream.id], stream.next_seq))

@@ -17,11 +17,6 @@ from streams_node.objects import Checksum, Key, RetryingStore
 from streams_node.protocol.offsets import encode
 from streams_node.segments.format import Footer, check
 
-COLUMNS = (
-    "bucket string, stream string, incarnation bigint, seq bigint, offset string, append_ts timestamp, "
-    "schema_version int, key string, payload binary"
-)
-JSON_COLUMN = ", json string"
 _AT = {"stream": 0, "seq": 1, "append_ts": 2, "key": 5}
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
 

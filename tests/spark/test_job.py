@@ -29,6 +29,7 @@ from tests.store import servers
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),  # one JVM at a time
+    pytest.mark.timeout(300),  # seconds where nobody else works
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves sockets to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

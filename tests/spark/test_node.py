@@ -17,6 +17,7 @@ from tests.clients.conftest import Node, started
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),  # one JVM at a time
+    pytest.mark.timeout(300),  # seconds where nobody else works
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves sockets to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.xdist_group("spark"),  # one JVM at a time
+    pytest.mark.timeout(300),  # seconds where nobody else works
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Spark leaves sockets to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -103,12 +104,21 @@ def test_every_entry_that_a_reader_may_see_comes_once(spark: "SparkSession", sam
     assert found(frame(spark, sample)) == EXPECTED
 
 
-def test_columns_say_what_the_protocol_says(spark: "SparkSession", sample: Bucket) -> None:
-    got = frame(spark, sample, stream="epochs", json="true").orderBy("seq").collect()
-    assert [row.offset for row in got] == [encode(2 if seq < 10 else 5, seq + 1) for seq in range(25)]
-    assert [row.json.encode() for row in got] == [entry.payload for entry in entries(0, 25)]
-    assert {(row.incarnation, row.schema_version) for row in got} == {(3, 0)}
-    assert [round(row.append_ts.timestamp() * 1_000_000) for row in got] == [entry.ts for entry in entries(0, 25)]
+def test_columns_say_what_the_protocol_says(sample: Bucket) -> None:
+    got = sorted(read(sample, stream="epochs", json="true"), key=itemgetter("seq"))
+    assert [row["offset"] for row in got] == [encode(2 if seq < 10 else 5, seq + 1) for seq in range(25)]
+    assert [row["json"].encode() for row in got] == [entry.payload for entry in entries(0, 25)]
+    assert {(row["incarnation"], row["schema_version"]) for row in got} == {(3, 0)}
+    assert [round(row["append_ts"].timestamp() * 1_000_000) for row in got] == [entry.ts for entry in entries(0, 25)]
+
+
+def test_what_is_no_text_has_no_json(bucket: Bucket) -> None:
+    payloads = [b'"ok"', b"\xff\x00", "é".encode()]
+    bucket.stream(1, "bytes")
+    bucket.put({1: [Entry(seq, payload) for seq, payload in enumerate(payloads)]})
+    bucket.end(1, 3)
+    bucket.publish()
+    assert [row["json"] for row in read(bucket, json="true")] == ['"ok"', None, "é"]
 
 
 def test_a_query_with_conditions_gets_what_they_keep(spark: "SparkSession", sample: Bucket) -> None:
