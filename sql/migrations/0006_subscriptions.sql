@@ -15,6 +15,7 @@ CREATE TABLE subscriptions (
     base        TEXT NOT NULL,                 -- the address of this node as its creator wrote it
     created_us  INTEGER NOT NULL,
     since_row   INTEGER NOT NULL,              -- the newest log row that it does not hear of
+    linked      INTEGER NOT NULL DEFAULT 0,    -- every matching incarnation up to this one had its link once
     generation  INTEGER NOT NULL DEFAULT 0,    -- counts wakes; fences all earlier ones
     phase       TEXT NOT NULL DEFAULT 'idle',  -- or `calling`, `announced`, `claimed`
     wake        TEXT,                          -- the id of the wake that is under way

@@ -1,13 +1,13 @@
 -- name: all_subscriptions
 -- Every subscription, at a start.
 SELECT number, id, kind, pattern, url, wake_bucket, wake_name, lease_ms, description, digest, base, created_us, since_row,
-       generation, phase, wake, holder, lease_us, delivered, attempts, attempt_us, seen
+       linked, generation, phase, wake, holder, lease_us, delivered, attempts, attempt_us, seen
   FROM subscriptions;
 
 -- name: one_subscription
 -- The same of one.
 SELECT number, id, kind, pattern, url, wake_bucket, wake_name, lease_ms, description, digest, base, created_us, since_row,
-       generation, phase, wake, holder, lease_us, delivered, attempts, attempt_us, seen
+       linked, generation, phase, wake, holder, lease_us, delivered, attempts, attempt_us, seen
   FROM subscriptions WHERE number = ?;
 
 -- name: put_subscription
@@ -21,6 +21,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 UPDATE subscriptions
    SET generation = ?, phase = ?, wake = ?, holder = ?, lease_us = ?, delivered = ?, attempts = ?, attempt_us = ?, seen = ?
  WHERE number = ?;
+
+-- name: settle_links
+-- Every stream that was there has its link.
+UPDATE subscriptions SET linked = ? WHERE number = ?;
 
 -- name: delete_subscription
 -- Takes a subscription out.

@@ -36,7 +36,7 @@ from streams_node.subscriptions.news import BEGINNING, News
 from streams_node.subscriptions.patterns import path_of
 from streams_node.subscriptions.registry import Registry
 from streams_node.subscriptions.subscription import Link, Subscription, moved, wake_of
-from streams_node.subscriptions.tables import SUBSCRIPTIONS, find_links, load_one, some_links, text_of
+from streams_node.subscriptions.tables import SUBSCRIPTIONS, find_links, load_one, text_of, wake_links
 from streams_node.subscriptions.tokens import LIFE_US, Claims, check, mint
 from streams_node.subscriptions.wakes import Kind, Phase, Seen, Wake
 from streams_node.wal.lookup import Name
@@ -46,6 +46,7 @@ WAKE_STREAMS_MAX = 1000  # a wake tells of so many streams; the others are the n
 COMPANIONS_MAX = 16  # streams without news that a wake with few streams tells of, too
 ACKS_MAX = 10_000
 _WAKE_BYTES = 12
+_BUSY_APPENDS = 8
 _MILLI_US = 1000
 
 
@@ -212,10 +213,7 @@ class Desk:
         """Streams with news, first those; what turns out to have none leaves `pending`."""
         await self._news.settle()
         names = list(islice(subscription.pending, WAKE_STREAMS_MAX))
-        links = await self._ledger.database.readers.run(find_links, subscription.number, names)
-        if len(names) < COMPANIONS_MAX:
-            more = await self._ledger.database.readers.run(some_links, subscription.number, COMPANIONS_MAX)
-            links |= {link.name: link for link in more if link.name not in links}
+        links = await self._ledger.database.readers.run(wake_links, subscription.number, names, COMPANIONS_MAX)
         states = await self.states(list(dict.fromkeys([*names, *links])))
         seen = []
         for name, state in states.items():  # without waiting from here on: ends are what they are
@@ -241,6 +239,11 @@ class Desk:
             state = cache.peek(name) or loaded.get(name) or first  # the newest first: it is the one that grows
             found[name] = state if isinstance(state, StreamState) and not state.gone else None
         return found
+
+    @property
+    def busy(self) -> bool:
+        """Whether appends queue up."""
+        return self._ledger.committer.queued_appends >= _BUSY_APPENDS
 
     def now_us(self) -> int:
         return self._ledger.now_us()

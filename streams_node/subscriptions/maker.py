@@ -136,8 +136,11 @@ class Maker:
         if len(self._registry) == 1:
             statements.append(self._news.begin())
         statements += await self._naming(subscription, names)
+        newest = self._ledger.next_stream - 1
         await keep(self._ledger, statements)
-        await self._link_existing(subscription)
+        if await self._link_existing(subscription):
+            await keep(self._ledger, [(SUBSCRIPTIONS.settle_links, (newest, subscription.number))])
+            subscription.linked = newest
 
     async def _naming(self, subscription: Subscription, names: Sequence[Name]) -> list[Statement]:
         """Hear of streams from now on; what gives them their links at their ends."""
@@ -146,15 +149,18 @@ class Maker:
         rows = await self._rows(subscription, names)
         return [(SUBSCRIPTIONS.name_links, (text_of(rows),))] if rows else []
 
-    async def _link_existing(self, subscription: Subscription) -> None:
-        linked = 0
+    async def _link_existing(self, subscription: Subscription) -> bool:
+        """Begin at the ends of streams that match; whether that were all of them."""
+        linked = looked_at = 0
         async for names in self._candidates(subscription):
             matching = [name for name in names if self._registry.globbed(name, subscription)]
             rows = await self._rows(subscription, matching, existing=True)
             await keep(self._ledger, [(SUBSCRIPTIONS.join_links, (text_of(rows),))] if rows else [])
             linked += len(rows)
-            if linked >= LINKED_MAX:
-                return
+            looked_at += len(names)
+            if linked >= LINKED_MAX or looked_at >= LOOKED_AT_MAX:
+                return False
+        return True
 
     async def _rows(
         self, subscription: Subscription, names: Sequence[Name], *, existing: bool = False
@@ -177,12 +183,8 @@ class Maker:
         pages = self._everywhere() if scope.bucket is None else self._in_bucket(scope.bucket, scope.prefix)
         if scope.alone is not None:
             yield [scope.alone]
-        looked_at = 0
         async for names in pages:
             yield names
-            looked_at += len(names)
-            if looked_at >= LOOKED_AT_MAX:
-                return
 
     async def _everywhere(self) -> AsyncIterator[list[Name]]:
         place: Place | None = Place()

@@ -104,6 +104,9 @@ class News:
                     self.incomplete = True
                     continue
                 subscription.pending[name] = None
+                if state.id <= subscription.linked:
+                    self._ring(subscription)
+                    continue
                 if firsts is None:
                     firsts = _firsts(batch)
                 self._queue.append(Fresh(subscription, state, firsts.get(state.id, 0)))

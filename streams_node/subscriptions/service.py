@@ -65,6 +65,7 @@ class Subscriptions:
         self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._tick_s = 0.0
+        self._stopping = False
 
     def register(self, metrics: Metrics) -> None:
         self.counts.register(metrics, self.registry)
@@ -97,6 +98,7 @@ class Subscriptions:
             self.ring(subscription)
 
     async def stop(self) -> None:
+        self._stopping = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -151,7 +153,7 @@ class Subscriptions:
         """Look at a subscription, now or once more."""
         if subscription.attending:
             subscription.again = True
-        elif not subscription.deleted:
+        elif not subscription.deleted and not self._stopping:
             subscription.attending = True
             _ = self._begin(self._attend(subscription), f"subscription-{subscription.id}")
 

@@ -48,6 +48,7 @@ class Row(NamedTuple):
     base: str
     created_us: int
     since_row: int
+    linked: int = 0
     generation: int = 0
     phase: str = "idle"
     wake: str | None = None
@@ -72,14 +73,15 @@ class Link(NamedTuple):
 class Subscription:
     """Only the event loop touches it; what it stands for is in the database, and changes there first.
 
-    `pending` holds streams that may have more than was acknowledged. There may be others only when `missed` says so:
-    then the database is asked once the heads are written up to that log row.
+    Streams that are not newer than `linked` have their links. `pending` holds streams that may have more than was
+    acknowledged. There may be others only when `missed` says so: then the database is asked, once the heads are written
+    up to that log row.
     """
 
     __slots__ = (
         "again", "alarm_us", "attending", "base", "calling", "created_us", "deleted", "description", "digest", "id",
-        "kind", "lease_ms", "lock", "missed", "named", "number", "pattern", "pending", "segments", "since_row",
-        "suspect", "url", "wake", "wake_stream",
+        "kind", "lease_ms", "linked", "lock", "missed", "named", "number", "pattern", "pending", "segments",
+        "since_row", "suspect", "url", "wake", "wake_stream",
     )  # fmt: skip
 
     def __init__(self, row: Row) -> None:
@@ -98,6 +100,7 @@ class Subscription:
         self.base = row.base
         self.created_us = row.created_us
         self.since_row = row.since_row
+        self.linked = row.linked
         self.wake = wake_of(row)
         self.pending: dict[Name, None] = {}
         self.missed: int | None = None

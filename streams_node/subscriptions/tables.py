@@ -56,6 +56,15 @@ def load_one(db: sqlite3.Connection, number: int) -> Row | None:
     return None if row is None else Row(*row)
 
 
+def wake_links(db: sqlite3.Connection, number: int, names: Sequence[Name], companions: int) -> dict[Name, Link]:
+    """The links to some streams; and a few others, as long as they are few together."""
+    found = find_links(db, number, names) if names else {}
+    if len(found) < companions:
+        for link in some_links(db, number, companions):
+            found.setdefault(link.name, link)
+    return found
+
+
 def find_links(db: sqlite3.Connection, number: int, names: Sequence[Name]) -> dict[Name, Link]:
     """The links to some streams, by their names."""
     rows = db.execute(SUBSCRIPTIONS.find_links, {"names": text_of(names), "number": number})
