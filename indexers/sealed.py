@@ -43,17 +43,15 @@ class Stretches:
 
     def __init__(self, build: Build, pieces: Iterable[Piece]) -> None:
         held = sorted(((start, rows) for start, rows in pieces if rows.num_rows), key=lambda piece: piece[0])
-        self.stretches: list[Stretch] = sorted(build.stretches, key=lambda each: (each.stream, each.first_seq))
-        parts, self.starts, at = [], [0], 0
-        for stretch in sorted(self.stretches, key=lambda each: each.row_index):
-            at = _skip(held, at, stretch.row_index)
-            parts.append(_cut(held, at, stretch))
-        order = {id(stretch): part for stretch, part in zip(
-            sorted(self.stretches, key=lambda each: each.row_index), parts, strict=True)}  # fmt: skip
-        tables = [table for stretch in self.stretches for table in order[id(stretch)]]
+        # The rows of an object are sorted by stream and sequence, so this is their order, too.
+        self.stretches: list[Stretch] = sorted(build.stretches, key=lambda each: each.row_index)
+        self.starts, at = [0], 0
+        tables = list[Any]()
         for stretch in self.stretches:
+            at = _skip(held, at, stretch.row_index)
+            tables += _cut(held, at, stretch)
             self.starts.append(self.starts[-1] + stretch.end_seq - stretch.first_seq)
-        self.table = pa.concat_tables(tables).combine_chunks() if tables else None
+        self.table: Any = pa.concat_tables(tables).combine_chunks() if tables else None
         self._check(build)
 
     def _check(self, build: Build) -> None:
