@@ -86,7 +86,8 @@ class Driver:
         began = self._clock()
         await self._start()
         child = self._child
-        assert child is not None  # noqa: S101 - it has just been started
+        if child is None:
+            return
         logs = asyncio.get_running_loop().create_task(_forward(child), name="index-driver-log")
         ended = asyncio.get_running_loop().create_task(child.wait(), name="index-driver")
         granted, at = self._desk.counts["claims"], began
@@ -113,7 +114,20 @@ class Driver:
         if self._token is not None:
             environment[TOKEN] = self._token
         self.starts += 1
-        self._child = await asyncio.create_subprocess_exec(
+        try:
+            self._child = await self._spawned(environment)
+        except OSError as problem:
+            self.failures += 1
+            self.problem = f"`{self._command[0]}` cannot be started: {problem.strerror}"
+            wait_s = min(self._backoff_s * 2 ** (self.failures - 1), _BACKOFF_S_MAX)
+            log.warning("the index driver cannot be started", error=self.problem, again_in_s=wait_s)
+            await asyncio.sleep(wait_s)
+            return
+        outlook = self._desk.outlook()
+        log.info("index driver started", pid=self._child.pid, streams=outlook.streams, bytes=outlook.bytes)
+
+    async def _spawned(self, environment: dict[str, str]) -> Process:
+        return await asyncio.create_subprocess_exec(
             *self._command,
             "--node",
             self._url,
@@ -124,8 +138,6 @@ class Driver:
             limit=_LINE_BYTES,
             start_new_session=True,  # a signal to the node's terminal is the node's to pass on
         )
-        outlook = self._desk.outlook()
-        log.info("index driver started", pid=self._child.pid, streams=outlook.streams, bytes=outlook.bytes)
 
     async def _settle(self, status: int, seconds: float) -> None:
         """A child that fails again and again gets longer and longer rests."""

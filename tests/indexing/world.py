@@ -177,9 +177,9 @@ class FakeDriver:
                     objects.append(made.object)
             for order in claim.work:
                 if isinstance(order, Merge):
-                    made = self._merged(order, folder)
-                    merged.append([made.made, *(each.made for each in order.inputs)])
-                    objects.append(made)
+                    one = self._merged(order, folder)
+                    merged.append([one.made, *(each.made for each in order.inputs)])
+                    objects.append(one)
         return CommitRequest(claim=claim.claim, fence=claim.fence, objects=objects, merged=merged, failed=failed)
 
     def _merged(self, order: Merge, folder: Path) -> IndexObject:
