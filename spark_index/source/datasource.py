@@ -96,13 +96,15 @@ class _BatchReader(DataSourceReader):
     @override
     def partitions(self) -> Sequence[InputPartition]:
         from spark_index.source.catalogue import Catalogue  # noqa: PLC0415 - see above
+        from spark_index.source.directories import Directories  # noqa: PLC0415 - see above
         from spark_index.stores import open_at  # noqa: PLC0415 - see above
 
         at, keys = self._options.store, self._options.keys
         with contextlib.closing(open_at(at, keys)) as store, tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
             found = Catalogue(store, Path(folder)).newest(self._options.pattern)
-        views = views_of(found.streams, spans_of(found.streams, self._wanted), lambda _: 0)
-        parts = parts_of(found.objects, views, self._wanted, self._options.partition_bytes)
+            views = views_of(found.streams, spans_of(found.streams, self._wanted), lambda _: 0)
+            directory_of = Directories(store).of
+            parts = parts_of(found.objects, views, self._wanted, self._options.partition_bytes, directory_of)
         return [_Partition(part, self._wanted) for part in parts]
 
     @override
@@ -117,6 +119,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._catalogue: Catalogue | None = None
+        self._directories: Directories | None = None
         self._target: Generation | None = None  # of a query that ends with what there was at its start
 
     @override
@@ -149,7 +152,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begins.row if stream.id in begins.ends else 0
 
         views = views_of(found.streams, spans, after_row)
-        parts = parts_of(found.objects, views, Wanted(), self._options.partition_bytes)
+        assert self._directories is not None  # noqa: S101 - opened with the catalogue
+        directory_of = self._directories.of
+        parts = parts_of(found.objects, views, Wanted(), self._options.partition_bytes, directory_of)
         return [_Partition(part, Wanted()) for part in parts]
 
     @override
@@ -160,17 +165,19 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._folder is not None:
             self._folder.cleanup()
-        self._folder = self._catalogue = None
+        self._folder = self._catalogue = self._directories = None
 
     @override
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_folder": None, "_catalogue": None, "_target": None}
+        return {"_options": self._options, "_folder": None, "_catalogue": None, "_directories": None, "_target": None}
 
     def _newest(self) -> "Generation":
         from spark_index.source.catalogue import Catalogue  # noqa: PLC0415 - see above
+        from spark_index.source.directories import Directories  # noqa: PLC0415 - see above
         from spark_index.stores import open_at  # noqa: PLC0415 - see above
 
         if self._catalogue is None:
             self._folder = tempfile.TemporaryDirectory(prefix=_FOLDER)
-            self._catalogue = Catalogue(open_at(self._options.store, self._options.keys), Path(self._folder.name))
+            store = open_at(self._options.store, self._options.keys)
+            self._catalogue, self._directories = Catalogue(store, Path(self._folder.name)), Directories(store)
         return self._catalogue.newest(self._options.pattern)

@@ -9,6 +9,10 @@ from spark_index.source.filters import Wanted
 if TYPE_CHECKING:
     from spark_index.source.catalogue import Stream
     from streams_node.placement.made import ObjectFacts
+    from streams_node.segments.directory import Directory
+
+
+VIEWS_MAX = 1000  # that a part has without a look at which of them its pack holds: each takes some 100 bytes on its way
 
 
 class View(NamedTuple):
@@ -64,7 +68,13 @@ def _cut(stream: "Stream", spans: Spans, after_row: Callable[["Stream"], int]) -
         end = min(end, start)
 
 
-def parts_of(objects: Iterable["ObjectFacts"], views: list[View], wanted: Wanted, partition_bytes: int) -> list[Part]:
+def parts_of(
+    objects: Iterable["ObjectFacts"],
+    views: list[View],
+    wanted: Wanted,
+    partition_bytes: int,
+    directory_of: Callable[["ObjectFacts"], "Directory"],
+) -> list[Part]:
     """One part an object, several of a big one, in the order of their first entries' times."""
     lives = [view.life for view in views]
     parts = []
@@ -73,6 +83,8 @@ def parts_of(objects: Iterable["ObjectFacts"], views: list[View], wanted: Wanted
             continue
         low, high = bisect_left(lives, facts.min_stream), bisect_left(lives, facts.max_stream + 1)
         mine = tuple(view for view in views[low:high] if _may_hold(facts, view))
+        if facts.stream is None and len(mine) > VIEWS_MAX:
+            mine = _held(mine, directory_of(facts))
         if mine:
             pieces = max(1, round(facts.bytes / partition_bytes))
             whole = Part(facts.key(), facts.made, facts.sha256, facts.bytes, 0, pieces, mine)
@@ -84,3 +96,12 @@ def _may_hold(facts: "ObjectFacts", view: View) -> bool:
     if facts.last_row <= view.after_row:
         return False
     return facts.stream is None or (facts.first_seq < view.end and view.first < facts.end_seq)
+
+
+def _held(views: tuple[View, ...], directory: "Directory") -> tuple[View, ...]:
+    found = []
+    for view in views:
+        place = directory.find(view.life)
+        if place is not None and place.first_seq < view.end and view.first < place.first_seq + place.entries:
+            found.append(view)
+    return tuple(found)

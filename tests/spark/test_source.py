@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import datasource as ds
 
-from spark_index.source import StreamsDataSource, register
+from spark_index.source import StreamsDataSource, plan, register
 from streams_node.errors import StreamsError
 from streams_node.objects import FolderStore
 from streams_node.protocol.offsets import encode
@@ -208,6 +208,26 @@ def test_big_objects_are_read_in_pieces_and_pruned_ones_in_parts(
     assert seen(read(bucket, ds.LessThan(("append_ts",), at(10)))) == rows_of("big", big[:10])
     assert seen(read(bucket, ds.EqualTo(("key",), "150"))) == rows_of("big", big[150:151])
     assert sum(fetched) < facts.bytes
+
+
+def test_of_many_streams_a_part_names_those_that_its_pack_holds(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in range(1, 301):
+        bucket.stream(stream, f"s{stream:03d}")
+        bucket.end(stream, 20)
+    # The first pack has all of them, others a few: of two of them what was trimmed, or is another stream's.
+    bucket.put({stream: entries(0, 10) for stream in range(1, 301)})
+    bucket.put({stream: entries(10, 20) for stream in range(1, 301, 100)})
+    bucket.put({stream: entries(10, 20) for stream in range(1, 301) if stream % 100 != 1})
+    bucket.stream(1, "s001", earliest_seq=10)
+    bucket.publish()
+    expected = seen(read(bucket))
+    assert len(expected) == 300 * 20 - 10
+    monkeypatch.setattr(plan, "VIEWS_MAX", 50)
+    assert seen(read(bucket)) == expected
+    reader: Any = StreamsDataSource({"store": f"folder:{place(bucket)}"}).reader(None)  # type: ignore[arg-type] # as above
+    assert sorted(len(part.value.views) for part in reader.partitions()) == [3, 297, 299]
 
 
 def test_a_damaged_object_fails_the_read_and_others_are_read(bucket: Bucket) -> None:
