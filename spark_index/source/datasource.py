@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_index.source.catalogue import Catalogue, Generation, Stream
+    from spark_index.source.directories import Directories
 
 COLUMNS = (
     "bucket string, stream string, incarnation bigint, seq bigint, offset string, append_ts timestamp, "
