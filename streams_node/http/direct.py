@@ -16,8 +16,12 @@ from streams_node.http.headers import RawHeaders, collected, write_headers
 from streams_node.http.paths import Target
 from streams_node.http.write import appended_answer, count_appended
 from streams_node.ingest.append import LARGE_BYTES, AppendRequest, decide
+from streams_node.ingest.batches import Batch
 from streams_node.ingest.state import StreamState
+from streams_node.observe.logs import get_logger
 
+log = get_logger(__name__)
+Answer = tuple[Cycle, int, RawHeaders, int]  # on which request, and how many entries it stored
 Fail = Callable[[Cycle, BaseException], None]
 
 
@@ -28,6 +32,8 @@ class Direct:
         self._context = context
         self._fail = fail
         self._long = long
+        self._batch: Batch | None = None  # the newest one,
+        self._answers: list[Answer] = []  # and what waits for it
         self._bytes_max = min(LARGE_BYTES - 1, context.settings.append_body_bytes_max)
 
     def take(self, target: Target, cycle: Cycle) -> bool:
@@ -69,17 +75,27 @@ class Direct:
             return False
         status, headers = appended_answer(state, appended, found, empty=not body)
         entries = appended.next_seq - before
-        appended.batch.settling.add_done_callback(partial(self._settled, cycle, status, headers, entries))
+        batch = appended.batch
+        if batch is not self._batch or batch.settling.done():  # one call a batch: each is a turn of the loop's queue
+            self._batch, self._answers = batch, []
+            batch.settling.add_done_callback(partial(self._settled, self._answers))
+        self._answers.append((cycle, status, headers, entries))
         return True
 
-    def _settled(
-        self, cycle: Cycle, status: int, headers: RawHeaders, entries: int, settling: asyncio.Future[None]
-    ) -> None:
+    def _settled(self, answers: list[Answer], settling: asyncio.Future[None]) -> None:
         """The batch is on disk, or nobody knows."""
         failure = settling.exception()
-        if failure is not None:
-            self._fail(cycle, failure)
-            return
+        for answer in answers:
+            cycle = answer[0]
+            try:
+                if failure is None:
+                    self._answer(*answer)
+                else:
+                    self._fail(cycle, failure)
+            except Exception:
+                log.exception("an answer could not be given", path=cycle.scope["path"])
+
+    def _answer(self, cycle: Cycle, status: int, headers: RawHeaders, entries: int) -> None:
         metrics = self._context.metrics
         count_appended(metrics, entries, len(cycle.body))
         cycle.answer_soon(status, headers)

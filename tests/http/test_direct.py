@@ -257,6 +257,36 @@ def test_an_append_whose_commit_failed_is_told_so(tmp_path: Path, monkeypatch: p
     run(tmp_path, scenario)
 
 
+def test_who_joins_a_batch_that_has_waited_too_long_is_told_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def whole() -> None:
+        async with in_process(tmp_path, append_wait_ms_max=100) as node:
+            await node.request("PUT", PATH, {"content-type": "text/plain"})
+            gate, run_now = asyncio.Event(), node.context.database.writer.run
+
+            async def held(*args: Any) -> Any:
+                await gate.wait()
+                return await run_now(*args)
+
+            monkeypatch.setattr(node.context.database.writer, "run", held)
+            clients = [Client(node) for _ in range(4)]
+            clients[0].send(b"0")
+            while not node.context.ledger.committer.oldest_s:  # noqa: ASYNC110 - its batch is taken to the writer
+                await asyncio.sleep(0)
+            for client in clients[1:3]:
+                client.send(b"1")
+            told = [(await client.answer())[0] for client in clients[:3]]
+            clients[3].send(b"2")
+            told.append((await clients[3].answer())[0])
+            gate.set()
+            await node.context.ledger.committer.settled()
+            assert told == [408] * 4
+            assert (await node.request("GET", PATH)).body == b"0112"  # late, but stored
+
+    asyncio.run(whole())
+
+
 def test_what_nobody_expected_is_500_and_the_connection_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
