@@ -56,7 +56,12 @@ SEARCH: dict[str, Any] = {
         },
     },
 }
-EAGER: dict[str, Any] = {"index_driver": "off", "index_stream_entries": 1, "index_stream_bytes": 1 << 40}
+EAGER: dict[str, Any] = {
+    "index_driver": "off",
+    "index_stream_entries": 1,
+    "index_stream_bytes": 1 << 40,
+    "compaction_packs": 1000,
+}
 
 
 def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
