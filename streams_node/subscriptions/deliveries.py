@@ -103,7 +103,7 @@ class Deliveries:
         try:
             target = target_of(subscription.url or "", self._policy)
             async with self._lanes.place(target.origin, failing=wake.failing):
-                await self._lanes.pace(busy=self._desk.busy)
+                await self._lanes.pace(self._desk.appends_per_second)
                 self._counts.under_way += 1
                 try:
                     body = msgspec.json.encode(self._notice(subscription, wake))

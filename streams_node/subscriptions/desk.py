@@ -46,7 +46,6 @@ WAKE_STREAMS_MAX = 1000  # a wake tells of so many streams; the others are the n
 COMPANIONS_MAX = 16  # streams without news that a wake with few streams tells of, too
 ACKS_MAX = 10_000
 _WAKE_BYTES = 12
-_BUSY_APPENDS = 8
 _MILLI_US = 1000
 
 
@@ -241,9 +240,8 @@ class Desk:
         return found
 
     @property
-    def busy(self) -> bool:
-        """Whether appends queue up."""
-        return self._ledger.committer.queued_appends >= _BUSY_APPENDS
+    def appends_per_second(self) -> float:
+        return self._news.appends_per_second
 
     def now_us(self) -> int:
         return self._ledger.now_us()

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 _SHARE = 4
-_BUSY_FACTOR = 4  # a call costs a millisecond, so at the default rate a twentieth of the time
+_APPENDS_A_GAP = 1000.0  # a call costs about as much as ten appends: this keeps calls below a tenth of the time
+_GAPS_MAX = 8.0
 
 
 class Lanes:
@@ -35,11 +36,11 @@ class Lanes:
                 async with self._all:
                     yield
 
-    async def pace(self, *, busy: bool) -> None:
-        """Wait for a turn. While the node is busy with appends, turns are rare: they take their time from appends."""
+    async def pace(self, appends_per_second: float) -> None:
+        """Wait for a turn. The more appends there are, the rarer turns are: they take their time from appends."""
         now_s = asyncio.get_running_loop().time()
         turn_s = max(self._next_s, now_s)
-        self._next_s = turn_s + self._gap_s * (_BUSY_FACTOR if busy else 1)
+        self._next_s = turn_s + self._gap_s * min(_GAPS_MAX, 1 + appends_per_second / _APPENDS_A_GAP)
         if turn_s > now_s:
             await asyncio.sleep(turn_s - now_s)
 

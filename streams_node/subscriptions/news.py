@@ -41,6 +41,7 @@ QUEUE_MAX = 50_000
 BEGINNING = "-1"
 _SLICE = 500  # links of one commit, streams of one look
 _BACKOFF_S = 1.0
+_RATE_S, _RATE_OLD_S = 0.1, 1.0  # how long appends are counted for a rate, and how long that stands
 _STREAM, _SEQ = 1, 2  # columns of a log row in a batch
 
 
@@ -65,6 +66,8 @@ class News:
         self._noted = self._linked = 0  # how much was ever queued, and how much of it has its link
         self._progress = asyncio.Event()
         self._sweeping = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+        self._counted, self._counted_s, self._rate = 0, self._loop.time(), 0.0
         self.hooked = 0  # the newest row that was held against the trie
         self.joined = 0  # every row up to this one has been given its links, as far as is stored
         self.incomplete = False  # some row above `joined` was not noted: only a sweep finds it
@@ -74,6 +77,7 @@ class News:
     def committed(self, batch: Batch) -> None:
         """A batch is on disk: note whom it is for."""
         if len(self._registry):
+            self._count(len(batch.touched))
             self._note_touched(batch)
             self._note_ended(batch)
         self.hooked = batch.through
@@ -90,6 +94,18 @@ class News:
         self.incomplete = True
         for subscription in self._registry:
             subscription.missed = self._ledger.committer.committed_through
+
+    @property
+    def appends_per_second(self) -> float:
+        """How many there were a moment ago."""
+        return self._rate if self._loop.time() - self._counted_s < _RATE_OLD_S else 0.0
+
+    def _count(self, appends: int) -> None:
+        self._counted += appends
+        passed_s = self._loop.time() - self._counted_s
+        if passed_s >= _RATE_S:
+            self._rate = self._counted / passed_s
+            self._counted, self._counted_s = 0, self._loop.time()
 
     def _note_touched(self, batch: Batch) -> None:
         matching = self._registry.matching
