@@ -3,7 +3,7 @@
 Keeps    an append is counted when it was acknowledged, and a measurement counts only when the stored number agrees.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ops.bench import load, payloads, proc, verify
@@ -38,6 +38,7 @@ class AppendCell:
     seconds: float
     warmup_seconds: float
     body_folder: Path
+    declaration: bytes | None = None  # of the streams, before anything is appended
     _units: dict[str, int] = field(default_factory=dict)  # how far one append moves a tail, per server
     _paths: list[Path] = field(default_factory=list)
 
@@ -46,6 +47,8 @@ class AppendCell:
         with client(server.port) as connection:
             for name in ("calibration", "warm0", *self._names()):
                 connection.create(name, self.content_type)
+                if self.declaration is not None:
+                    connection.declare(name, self.declaration)
             first, second, third = (
                 connection.append("calibration", body, self.content_type) for body in (*self.bodies, *self.bodies)[:3]
             )
@@ -103,7 +106,7 @@ class AppendCell:
 
 
 def append_cells(*, seconds: float, warmup_seconds: float, body_folder: Path) -> list[AppendCell]:
-    """Make the nine byte cells and the JSON one."""
+    """Make the nine byte cells and the two of JSON."""
     shapes = [(size, connections, 1) for size in (200, 1_024, 65_536) for connections in (16, 64)]
     shapes += [(size, 64, MANY_STREAMS) for size in (200, 1_024, 65_536)]
     cells = [
@@ -129,7 +132,8 @@ def append_cells(*, seconds: float, warmup_seconds: float, body_folder: Path) ->
         warmup_seconds=warmup_seconds,
         body_folder=body_folder,
     )
-    return [*cells, batch]
+    checked = replace(batch, info=_checked_info(), declaration=payloads.declaration())
+    return [*cells, batch, checked]
 
 
 def _octet_info(size: int, connections: int, streams: int) -> CellInfo:
@@ -148,4 +152,13 @@ def _batch_info() -> CellInfo:
         name="json-batch",
         title=f"Append JSON arrays of 1,000 objects (281 B each), {BATCH_CONNECTIONS} connections, one stream",
         columns=(THROUGHPUT, RATE, *LATENCY, *COST, *CHECKS),
+    )
+
+
+def _checked_info() -> CellInfo:
+    return CellInfo(
+        name="json-batch-checked",
+        title=f"The same with a schema of its ten properties and a routing key, {BATCH_CONNECTIONS} connections",
+        columns=(THROUGHPUT, RATE, *LATENCY, *COST, *CHECKS),
+        absent=("reference",),
     )

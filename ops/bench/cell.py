@@ -27,6 +27,7 @@ class CellInfo:
     title: str
     columns: tuple[Column, ...]
     ours_only: bool = False
+    absent: tuple[str, ...] = ()  # servers that do not have what it measures
     starts_servers: bool = False  # the cell starts and ends its servers itself
     data_dir: Path | None = None  # a prepared data folder, instead of a fresh one
 

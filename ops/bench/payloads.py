@@ -36,6 +36,26 @@ def batches() -> tuple[bytes, ...]:
     return tuple(json_batch(index) for index in range(VARIANTS))
 
 
+def declaration() -> bytes:
+    """What the objects of the batches are, and which of their members is the routing key: for servers with schemas."""
+    text, count = {"type": "string"}, {"type": "integer", "minimum": 0}
+    user = {"type": "object", "required": ["id", "plan"], "properties": {"id": text, "plan": text}}
+    properties = {
+        "n": count,
+        "ts": {"type": "string", "minLength": 24},
+        "level": {"enum": sorted(set(LEVELS))},
+        "service": text,
+        "trace": {"type": "string", "minLength": 32, "maxLength": 32},
+        "user": user | {"additionalProperties": False},
+        "method": {"enum": sorted(set(METHODS))},
+        "status": count | {"maximum": 599},
+        "ms": {"type": "number"},
+        "message": text,
+    }
+    schema = {"type": "object", "required": sorted(properties), "properties": properties, "additionalProperties": False}
+    return _compact({"schema": schema, "routingKey": {"jsonPointer": "/service", "required": True}})
+
+
 def json_batch(index: int) -> bytes:
     """Make a JSON array of 1,000 objects, numbered on from `index * 1000` by their field `n`; always of one length."""
     source = _random("batch", index)

@@ -21,10 +21,14 @@ from ops.bench.servers import Server, ServerSpec
 def run_cells(cells: list[Cell], specs: list[ServerSpec], options: Options) -> Iterator[list[Sample]]:
     """Give the samples of one cell after the other."""
     for cell in cells:
-        taking_part = [spec for spec in specs if spec.ours or not cell.info.ours_only]
+        taking_part = [spec for spec in specs if _takes_part(spec, cell)]
         if taking_part:
             say(f"\n{cell.info.name}: {cell.info.title}")
             yield _run_cell(cell, taking_part, options)
+
+
+def _takes_part(spec: ServerSpec, cell: Cell) -> bool:
+    return spec.ours or not (cell.info.ours_only or spec.name in cell.info.absent)
 
 
 def say(text: str) -> None:

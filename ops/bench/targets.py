@@ -55,6 +55,7 @@ TARGETS = (
     _at_most("append-200-c64-s64", "p99_ms", "prisma-tuned", 1.2),
     *(_at_least(f"append-64k-{shape}", "appends_s", "prisma-tuned", 0.95) for shape in PER_SIZE),
     _at_least("json-batch", "mb_s", "prisma-tuned", 2.0),
+    _at_least("json-batch-checked", "mb_s", "prisma-tuned", 2.0),
     _at_least("catchup", "mb_s", "prisma-tuned", 3.0),
     _at_most("sse", "p50_ms", "prisma-tuned", 0.5),
     *(

@@ -47,6 +47,11 @@ class Client:
     def create(self, stream: str, content_type: str) -> None:
         self._expect_ok(self.request("PUT", stream, content_type=content_type), f"create {stream}")
 
+    def declare(self, stream: str, body: bytes) -> None:
+        self._expect_ok(
+            self.request("POST", f"{stream}/_schema", body=body, content_type="application/json"), f"declare {stream}"
+        )
+
     def append(self, stream: str, body: bytes, content_type: str) -> int:
         """Append and return the count that the new tail token stands for."""
         answer = self.request("POST", stream, body=body, content_type=content_type)
