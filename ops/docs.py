@@ -20,9 +20,10 @@ from typing import Any
 
 from streams_node.cli import _app
 from streams_node.config import Settings, describe, flag_of, variable_of
+from streams_node.http.fields import FIELDS
 from streams_node.http.gauges import register
 from streams_node.http.openapi import TAGS, codes_of, document, inputs_of, status_of_codes, tag_of, wire_name
-from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS
+from streams_node.http.operations import CODES, EVERYWHERE, INPUTS, OPERATIONS, OUTPUTS
 from streams_node.http.resources import HANDLERS
 from streams_node.http.routes import ROUTES, Access, Route, RouteClass
 from streams_node.observe.metrics import MetricRow

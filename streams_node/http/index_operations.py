@@ -121,20 +121,20 @@ _RUNS: Mapping[str, str] = {
     "updated_at": "When the newest of the objects was committed.",
 }
 INDEX_FIELDS: Mapping[str, Mapping[str, str]] = {
-    "RenewedView": {"claim": "The claim.", "lease_ms": "For how long it is the driver's."},
-    "CommittedView": {
+    "IndexRenewedView": {"claim": "The claim.", "lease_ms": "For how long it is the driver's."},
+    "IndexCommittedView": {
         "claim": "The claim.",
         "covers": "How many covers were stored.",
         "left_out": "How many were not: what they cover was deleted, or is to be indexed in another way by now.",
     },
-    "ClaimView": {
+    "IndexClaimView": {
         "driver": "Who has it.",
         "fence": "Its number.",
         "objects": "Objects to read or to make.",
         "done": "How many of them the driver says it has done.",
         "bytes": "Size of those to read.",
     },
-    "FailedView": {
+    "IndexFailureView": {
         "object": "The end of its key.",
         "reason": "What the driver said.",
         "count": "How often.",

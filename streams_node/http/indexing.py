@@ -24,18 +24,18 @@ _WAIT_SHARE = 0.6  # of the time that a request may take: the rest is for findin
 _BYTES_MAX = 4 << 30
 
 
-class RenewedView(msgspec.Struct):
+class IndexRenewedView(msgspec.Struct):
     claim: str
     lease_ms: int
 
 
-class CommittedView(msgspec.Struct):
+class IndexCommittedView(msgspec.Struct):
     claim: str
     covers: int
     left_out: int
 
 
-class ClaimView(msgspec.Struct):
+class IndexClaimView(msgspec.Struct):
     driver: str
     fence: int
     objects: int
@@ -43,7 +43,7 @@ class ClaimView(msgspec.Struct):
     bytes: int
 
 
-class FailedView(msgspec.Struct):
+class IndexFailureView(msgspec.Struct):
     object: str
     reason: str
     count: int
@@ -57,8 +57,8 @@ class IndexingView(msgspec.Struct):
     due_bytes: int
     oldest_ms: int
     asked: bool
-    claims: list[ClaimView]
-    failed: list[FailedView]
+    claims: list[IndexClaimView]
+    failed: list[IndexFailureView]
     counts: dict[str, int]
 
 
@@ -77,22 +77,22 @@ async def index_claim(request: Req) -> Response[bytes | None]:
 
 
 @post("/v1/server/_index/renew", status_code=200, request_max_body_size=_SMALL_BYTES_MAX)
-async def index_renew(request: Req) -> Response[RenewedView]:
+async def index_renew(request: Req) -> Response[IndexRenewedView]:
     """A driver is still at it."""
     context = _context(request)
     asked = await _asked(request, RenewRequest)
     lease = await _desk(context).renew(asked)
-    return Response(RenewedView(lease.claim, context.settings.index_lease_ms))
+    return Response(IndexRenewedView(lease.claim, context.settings.index_lease_ms))
 
 
 @post("/v1/server/_index/commit", status_code=200, request_max_body_size=_COMMIT_BYTES_MAX)
-async def index_commit(request: Req) -> Response[CommittedView]:
+async def index_commit(request: Req) -> Response[IndexCommittedView]:
     """What came of a claim."""
     context = _context(request)
     asked = await _asked(request, CommitRequest)
     # A driver that gives up waiting must not stop it half-way.
     done = await asyncio.shield(asyncio.ensure_future(_desk(context).commit(asked)))
-    return Response(CommittedView(asked.claim, done.covers, done.left_out))
+    return Response(IndexCommittedView(asked.claim, done.covers, done.left_out))
 
 
 @get("/v1/server/_index")
@@ -108,7 +108,7 @@ async def index_overview(request: Req) -> IndexingView:
         oldest_ms=int(outlook.oldest_s * 1000),
         asked=outlook.asked,
         claims=[_claim(lease) for lease in desk.leases],
-        failed=[FailedView(each.made, each.reason, each.count, rfc3339(each.since_us)) for each in desk.failed()],
+        failed=[IndexFailureView(each.made, each.reason, each.count, rfc3339(each.since_us)) for each in desk.failed()],
         counts=dict(desk.counts),
     )
 
@@ -116,8 +116,8 @@ async def index_overview(request: Req) -> IndexingView:
 HANDLERS = (index_claim, index_renew, index_commit, index_overview)
 
 
-def _claim(lease: Lease) -> ClaimView:
-    return ClaimView(lease.driver, lease.fence, lease.work, lease.done, lease.bytes)
+def _claim(lease: Lease) -> IndexClaimView:
+    return IndexClaimView(lease.driver, lease.fence, lease.work, lease.done, lease.bytes)
 
 
 async def _asked(request: Req, kind: type[Asked]) -> Asked:

@@ -18,8 +18,9 @@ from litestar.handlers import HTTPRouteHandler
 
 from streams_node import __version__
 from streams_node.errors import StreamsError
+from streams_node.http.fields import FIELDS
 from streams_node.http.operation import Answer, Operation
-from streams_node.http.operations import CODES, EVERYWHERE, FIELDS, INPUTS, OPERATIONS, OUTPUTS
+from streams_node.http.operations import CODES, EVERYWHERE, INPUTS, OPERATIONS, OUTPUTS
 from streams_node.http.problems import STATUS
 from streams_node.http.reply import Reply
 from streams_node.http.routes import ROUTES, SUB_ROUTES, Access, Route
