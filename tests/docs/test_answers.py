@@ -18,6 +18,8 @@ from streams_node.http import docs_page, resources
 from streams_node.http.openapi import document
 from streams_node.http.routes import ROUTES, Route
 from streams_node.testing.inprocess import Answer, InProcess, in_process
+from tests.docs.index_walk import walk_indexes
+from tests.docs.subscriptions import walk_subscriptions
 
 JSON = {"content-type": "application/json"}
 TEXT = {"content-type": "text/plain"}
@@ -82,6 +84,7 @@ async def walk(node: Watched) -> None:
     for path in ("/v1/stream/agents/meaning", "/agents/meant"):
         await walk_meaning(node, path)
     await walk_flushes(node)
+    await walk_subscriptions(node)
 
 
 async def walk_meaning(node: Watched, path: str) -> None:
@@ -215,7 +218,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, int], s
         ) as node:
             watched = Watched(node)
             await walk(watched)
-            return watched.seen
+        await walk_indexes(tmp_path_factory.mktemp("indexes"), lambda node: Watched(node, watched.seen))
+        return watched.seen
 
     return asyncio.run(scenario())
 

@@ -12,8 +12,8 @@ import schemathesis
 from streams_node import errors
 from streams_node.errors import StreamsError
 from streams_node.http import edge, headers, query, resources
-from streams_node.http.openapi import codes_of, document, inputs_of, status_of_codes, wire_name
 from streams_node.http.fields import FIELDS
+from streams_node.http.openapi import codes_of, document, inputs_of, status_of_codes, wire_name
 from streams_node.http.operations import CODES, EVERYWHERE, INPUTS, OPERATIONS, OUTPUTS
 from streams_node.http.routes import ROUTES, SUB_ROUTES, Route
 from streams_node.http.subs import SUBS

@@ -16,8 +16,18 @@ MANUAL = ROOT / "streams_node" / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(MANUAL.rglob("*.md"))]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Words in backticks that end like a setting and are none.
-NO_SETTINGS = {"timeout_ms", "max_bytes", "created_at_ms", "last_write_at_ms", "read_bytes",
-               "due_bytes", "oldest_ms", "lease_ms"}
+NO_SETTINGS = {
+    "timeout_ms",
+    "max_bytes",
+    "created_at_ms",
+    "last_write_at_ms",
+    "read_bytes",
+    "due_bytes",
+    "oldest_ms",
+    "lease_ms",
+    "took_ms",
+    "interval_ms",
+}
 
 
 def text_of(page: Path) -> str:
