@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from search.language import AnyOf, Compare, Matcher, Op, Plan, necessary
-from streams_node.read.keyed import Chunk, Lenses, Pruner, promoted
+from streams_node.read.keyed import Chunk, Lenses, Pruner, promoted, shown
 from streams_node.schema.search_config import Kind
 
 _TEXTS_MAX = 8  # that are searched for one after another
@@ -43,11 +43,11 @@ class Filtered:
         if lenses is not None:
             old = min(count, bisect_left(chunk.seqs, lenses.current_from))
             for at in range(old):
-                document, text = promoted(lenses, chunk, at)
+                document = promoted(lenses, chunk, at)
                 if not matches(document):
                     yield at, None
                 else:
-                    yield at, data[begins[at] : ends[at]] if self._raw else text
+                    yield at, data[begins[at] : ends[at]] if self._raw else shown(lenses, chunk, at, document)
         for at in self._candidates(chunk, old, count):
             text = data[begins[at] : ends[at]]
             if matches(parsed(text)):

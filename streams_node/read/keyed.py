@@ -89,16 +89,23 @@ class Keyed:
         for at in range(count):
             text = chunk.data[chunk.begins[at] : chunk.ends[at]]
             if lenses is not None and chunk.seqs[at] < current_from:
-                yield at, promoted(lenses, chunk, at)[1]
+                yield at, shown(lenses, chunk, at, promoted(lenses, chunk, at))
             else:
                 yield at, text
 
 
-def promoted(lenses: Lenses, chunk: Chunk, at: int) -> tuple[Any, bytes]:
-    """An older entry as the current version has it: the document, and its text."""
+def promoted(lenses: Lenses, chunk: Chunk, at: int) -> Any:
+    """An older entry as the current version has it."""
     try:
-        document = lenses.document(chunk.seqs[at], chunk.data[chunk.begins[at] : chunk.ends[at]])
-        return document, lenses.text(chunk.seqs[at], document)
+        return lenses.document(chunk.seqs[at], chunk.data[chunk.begins[at] : chunk.ends[at]])
+    except StreamsError as reason:
+        raise NotShown(at, reason) from reason
+
+
+def shown(lenses: Lenses, chunk: Chunk, at: int, document: Any) -> bytes:
+    """The text of such a document."""
+    try:
+        return lenses.text(chunk.seqs[at], document)
     except StreamsError as reason:
         raise NotShown(at, reason) from reason
 
