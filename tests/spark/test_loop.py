@@ -19,7 +19,7 @@ from indexers.messages import Claim, StoreAt
 from spark_index.driver.client import Address, NodeClient, Refused
 from spark_index.driver.logs import Log
 from spark_index.driver.loop import Driver, Options
-from spark_index.driver.tasks import bytes_of, tasks_of
+from spark_index.driver.tasks import tasks_of, weight_of
 from spark_index.session import Session
 from tests.spark.bucket import Bucket, entries
 from tests.spark.fake_node import TOKEN, FakeNode, served
@@ -212,7 +212,7 @@ def test_a_job_that_fails_is_given_back_at_once_and_done_by_a_new_session(
 def test_a_refused_commit_is_given_back_and_the_driver_goes_on(
     bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path
 ) -> None:
-    node.faults = {"commit": deque([(409, b'{"error":{"code":"index_refused"}}'), (400, b"")])}
+    node.faults = {"commit": deque([(409, b'{"error":{"code":"index_refused"}}')])}
     held = {1: entries(0, 50)}
     node.give(put(bucket, held))
     with driving(node, Here(), log):
@@ -240,6 +240,36 @@ def test_two_drivers_share_the_work(bucket: Bucket, node: FakeNode, log: Log, tm
     assert all(session.ran for session in sessions)
     assert keys_of(bucket.store, node.objects, tmp_path) == counted(*held)
     assert len(set(node.covered())) == len(node.covered()) == 12 * 30
+
+
+def test_a_driver_that_dies_in_the_middle_leaves_its_work_to_the_next_one(
+    bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path
+) -> None:
+    """Before its job, and after the job has put everything: what it put is nobody's."""
+    node.lease_ms = 300
+    held = {1: entries(0, 50)}
+    node.give(put(bucket, held))
+    for after in (False, True):
+
+        class Dying(Here):
+            dies_after = after
+
+            @override
+            def run(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+                if self.dies_after:
+                    super().run(work, items)
+                raise SystemExit  # past everything that gives work back
+
+        client = NodeClient(Address(node.url, TOKEN))
+        with pytest.raises(SystemExit):
+            Driver(client, Dying(), Options("dies"), log).run()
+        client.close()
+    assert node.commits == []
+    with driving(node, Here(), log):
+        node.until(lambda node: bool(node.commits), "a commit", PATIENCE_S)
+    put_there = list((bucket.folder.parent / "objects" / "index").rglob("*.parquet"))
+    assert (len(node.objects), len(put_there)) == (1, 2)
+    assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
 
 
 def test_a_session_starts_with_work_and_stops_when_idle(bucket: Bucket, node: FakeNode, log: Log) -> None:
@@ -324,18 +354,18 @@ def test_an_object_that_breaks_the_builder_does_not_stop_its_neighbours(
 
 
 @given(st.lists(st.integers(0, 1000), max_size=40), st.integers(1, 8), st.integers(1, 2000))
-def test_tasks_hold_all_work_once_are_even_and_not_too_big(sizes: list[int], workers: int, bytes_max: int) -> None:
+def test_tasks_hold_all_work_once_are_even_and_not_too_big(sizes: list[int], workers: int, weight_max: int) -> None:
     class Work:
         def __init__(self, size: int) -> None:
             self.inputs = [type("Input", (), {"bytes": size})]
 
     work: Any = [Work(size) for size in sizes]
     claim = Claim(claim="c", fence=1, lease_ms=1, store=StoreAt(kind="folder"), meanings=[], work=work)
-    tasks = tasks_of(claim, workers, bytes_max)
+    tasks = tasks_of(claim, workers, weight_max)
     assert sorted(map(id, work)) == sorted(id(each) for task in tasks for each in task.work)
     assert all(task.work for task in tasks) or not sizes
-    totals = [sum(map(bytes_of, task.work)) for task in tasks]
+    totals = [sum(map(weight_of, task.work)) for task in tasks]
     largest = max(sizes, default=0)
     assert max(totals, default=0) - min(totals, default=0) <= largest
-    assert max(totals, default=0) <= bytes_max + largest
-    assert len(tasks) <= max(workers, -(-sum(sizes) // bytes_max))
+    assert max(totals, default=0) <= weight_max + largest
+    assert len(tasks) <= max(workers, -(-sum(sizes) // weight_max))
