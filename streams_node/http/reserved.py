@@ -45,8 +45,9 @@ _FOUND = "SUBSCRIPTION_NOT_FOUND"
 _HOLDER = f"{_BODY} {_FOUND} TOKEN_INVALID TOKEN_EXPIRED FENCED {_WRITE}"
 _ACKED = Operation(
     "Stores how far streams have been processed, each offset included, all of them or none; and lengthens the lease, "
-    "or with `done` ends the wake. A webhook's receiver uses `callback`, a worker `ack`.",
-    "Authorization",
+    "or with `done` ends the wake. A webhook's receiver uses `callback`, a worker `ack`; both show the wake's token as "
+    "`Authorization: Bearer`.",
+    "",
     (Answer(200, "It is stored.", "Cache-Control", "view"),),
     f"{_HOLDER} INVALID_OFFSET",
     takes=_ACK,
@@ -101,8 +102,9 @@ RESERVED_OPERATIONS: Mapping[str, Operation] = {
     "ack": _ACKED,
     "callback": _ACKED,
     "release": Operation(
-        "Lets go of a wake without acknowledging anything. What is pending is announced, or called, anew.",
-        "Authorization",
+        "Lets go of a wake, shown by its token as `Authorization: Bearer`, without acknowledging anything. What is "
+        "pending is announced, or called, anew.",
+        "",
         (Answer(204, "It is not held any more.", "Cache-Control"),),
         _HOLDER,
         takes=_HOLDING,

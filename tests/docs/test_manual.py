@@ -17,6 +17,9 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(MANUAL.rglob("*.md")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Words in backticks that end like a setting and are none.
 NO_SETTINGS = {
+    "callback_url",
+    "jwks_url",
+    "lease_ttl_ms",
     "timeout_ms",
     "max_bytes",
     "created_at_ms",
