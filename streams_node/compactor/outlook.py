@@ -41,11 +41,11 @@ class Outlook:
 
     async def generation(self) -> int:
         """Moves whenever the catalogue does."""
-        return int(await self._database.readers.run(_generation))
+        return int(await self._database.looks.run(_generation))
 
     async def look(self) -> Backlog:
         """What there is to do now."""
-        packs = await self._database.readers.run(live_packs)
+        packs = await self._database.looks.run(live_packs)
         if self._first is None:
             self._first = frozenset(pack.facts.made for pack in packs)
         self.packs = {pack.facts.made: self._dated(pack) for pack in packs}
@@ -53,7 +53,7 @@ class Outlook:
         self._dead_since = {made: at for made, at in self._dead_since.items() if made in self.packs}
         await self._look_at_segments()
         if self._clock() - self._gone_at >= _GONE_S:
-            self._gone = await self._database.readers.run(gone_segments, DROPS_MAX)
+            self._gone = await self._database.looks.run(gone_segments, DROPS_MAX)
             self._gone_at = self._clock() - (_GONE_S if len(self._gone) == DROPS_MAX else 0)
         return Backlog(list(self.packs.values()), self._small, self._gone)
 
@@ -110,9 +110,7 @@ class Outlook:
             "entries": (self._limits.segment_entries + 1) // 2,
         }
         for _ in range(_SLICES_MAX):
-            found: SmallSegments = await self._database.readers.run(
-                small_segments_after, self._through, _SLICE, **bounds
-            )
+            found: SmallSegments = await self._database.looks.run(small_segments_after, self._through, _SLICE, **bounds)
             self._replace(found.streams, found.by_stream)
             if found.through == self._through:
                 break
@@ -120,7 +118,7 @@ class Outlook:
         if self._stale:
             streams = sorted(self._stale)
             self._stale = set()
-            self._replace(streams, await self._database.readers.run(small_segments_of, streams, **bounds))
+            self._replace(streams, await self._database.looks.run(small_segments_of, streams, **bounds))
 
     def _replace(self, streams: Iterable[int], found: dict[int, list[ObjectFacts]]) -> None:
         for stream in streams:

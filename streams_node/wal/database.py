@@ -83,11 +83,12 @@ class Database:
     """Opened once a process. Writes go through `writer` in the order they are sent; reads never wait for them."""
 
     def __init__(
-        self, path: Path, writer: Connection, syncer: Connection, readers: Readers, finder: Connection
+        self, path: Path, writer: Connection, syncer: Connection, readers: Readers, finder: Connection, looks: Readers
     ) -> None:
         self.path = path
         self.writer = writer
         self.readers = readers
+        self.looks = looks  # of stages that go through a whole table: a page must not wait behind one
         self._finder = finder
         self._checkpoints = Checkpoints(path, syncer, writer)
 
@@ -105,12 +106,14 @@ class Database:
                 syncer = await _kept(opened, open_writer(path, cache_bytes=1 << 20))
                 # Of its own: an append does not wait for long reads.
                 finder = await _kept(opened, open_reader(path, cache_bytes=share))
+                look = await _kept(opened, open_reader(path, cache_bytes=1 << 21))
                 readers = [await _kept(opened, open_reader(path, cache_bytes=share)) for _ in range(reader_threads)]
             except (sqlite3.Error, DataFolderError) as problem:
                 reason = getattr(problem, "message", problem)
                 raise DataFolderError(f"the database `{path}` cannot be used: {reason}") from problem
             opened.pop_all()
-        return cls(path, writer, syncer, Readers(readers, read_queue_max), finder), marks
+        queue_max = read_queue_max
+        return cls(path, writer, syncer, Readers(readers, queue_max), finder, Readers([look], queue_max)), marks
 
     async def recover(self) -> Marks:
         """After a failed commit: no open transaction, heads brought up to the log."""
@@ -158,6 +161,7 @@ class Database:
 
     async def close(self) -> None:
         await self.readers.close()
+        await self.looks.close()
         await self._finder.close()
         await self._checkpoints.close()
         try:
