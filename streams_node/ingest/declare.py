@@ -81,7 +81,7 @@ def _decided(ledger: Ledger, state: StreamState, draft: _Draft) -> Declared:
     """On the loop, without waiting: every later entry is of the new version, and no earlier one."""
     meaning, stored = draft.meaning, draft.stored
     if not draft.changed:
-        return Declared(meaning.standing, state.batch if not state.settled else None)
+        return Declared(draft.before, state.batch if not state.settled else None)  # its members in their order
     registry = meaning.registry
     if registry.boundaries != draft.before.registry.boundaries and registry.current_from != 0:
         meaning = meaning.beginning_at(state.next_seq)

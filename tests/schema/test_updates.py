@@ -229,3 +229,18 @@ def test_readers_who_wait_are_not_disturbed_and_see_the_current_version(with_nod
         await fresh.hang_up()
 
     with_node(test)
+
+
+def test_what_is_declared_again_in_another_order_stays_as_it_is_stored(with_node: WithNode) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await create(node)
+        field = {"kind": "date", "bindings": [{"version": 1, "jsonPointer": "/at"}], "column": True}
+        first = {"primaryTimestampField": "at", "fields": {"at": field, "b": field}}
+        second = {"fields": {"b": field, "at": field}, "primaryTimestampField": "at"}
+        stored = await update(node, {"schema": V1, "search": first})
+        again = await update(node, {"search": second})
+        shown = await node.request("GET", "/v1/stream/s/_schema")
+        assert stored.status == again.status == 200
+        assert stored.body == again.body == shown.body
+
+    with_node(test)
