@@ -38,6 +38,11 @@ def register(metrics: Metrics, tiers: "Tiering") -> None:
     counter("streams_seal_failures", lambda: _sealed(tiers, "failures"), "flushes that failed and were tried again")
     counter("streams_stuck_streams", lambda: _sealed(tiers, "stuck"), "streams found that cannot be sealed")
     gauge("streams_cache_bytes", lambda: 0 if tiers.cache is None else tiers.cache.bytes, "disk taken by copies")
+    counter("streams_index_looks", lambda: _index(tiers, "looks"), "looks into index objects")
+    counter("streams_index_opened", lambda: _index(tiers, "opened"), "index objects opened for them")
+    counter("streams_index_away", lambda: _index(tiers, "away"), "index objects that the store did not give")
+    counter("streams_index_doubted", lambda: _index(tiers, "doubted"), "index objects found damaged or gone")
+    gauge("streams_index_cache_bytes", lambda: _index_bytes(tiers), "disk taken by copies of index objects")
 
 
 def _fenced(tiers: "Tiering") -> bool:
@@ -54,6 +59,14 @@ def _requests(tiers: "Tiering") -> int:
 
 def _cache(tiers: "Tiering", name: str) -> int:
     return 0 if tiers.cache is None else int(getattr(tiers.cache.counts, name))
+
+
+def _index(tiers: "Tiering", name: str) -> int:
+    return 0 if tiers.indexes is None else int(getattr(tiers.indexes.runs.counts, name))
+
+
+def _index_bytes(tiers: "Tiering") -> int:
+    return 0 if tiers.indexes is None else tiers.indexes.cache.bytes
 
 
 def _groups(tiers: "Tiering", name: str) -> int:
