@@ -142,7 +142,8 @@ class Protocol(HttpToolsProtocol):
         raw_path, query = (self.url, b"") if plain else self._target()
         version = self.parser.get_http_version()
         headers, self.headers = self.headers, _TRAILERS
-        if version == "1.1" and all(name != b"host" for name, _ in headers):
+        first = headers[0][0] if headers else b""  # most clients begin with it, and a generator is dear
+        if version == "1.1" and first != b"host" and all(name != b"host" for name, _ in headers):
             self._refusal = InvalidRequest("the request", "sent with a header `host`")
             raise self._refusal
         path = raw_path.decode("ascii")
