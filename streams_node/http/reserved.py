@@ -154,7 +154,7 @@ RESERVED_FIELDS: Mapping[str, Mapping[str, str]] = {
         "wake_id": "The wake.",
         "generation": "Which one of the subscription's: later ones have higher numbers.",
         "token": "To be sent with `ack` and `release` as `Authorization: Bearer`.",
-        "streams": "Streams with news first; a thousand of those at most, the others are the next wake's.",
+        "streams": "Streams with news first; 256 of those at most, the others are the next wake's.",
         "lease_ttl_ms": "How long the worker has it without giving a sign of life.",
     },
     "AckView": {

@@ -42,7 +42,7 @@ from streams_node.subscriptions.wakes import Kind, Phase, Seen, Wake
 from streams_node.wal.lookup import Name
 
 log = get_logger(__name__)
-WAKE_STREAMS_MAX = 1000  # a wake tells of so many streams; the others are the next one's
+WAKE_STREAMS_MAX = 256  # a wake tells of so many streams; the others are the next one's. It is stored, some 40 KB
 COMPANIONS_MAX = 16  # streams without news that a wake with few streams tells of, too
 ACKS_MAX = 10_000
 _WAKE_BYTES = 12

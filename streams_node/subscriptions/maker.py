@@ -9,9 +9,10 @@ Dies     after the first commit: the streams that had no link yet join with thei
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 
 from streams_node.config import Settings
-from streams_node.errors import BadSubscription, SubscriptionExists, SubscriptionLimit
+from streams_node.errors import BadSubscription, StreamsError, SubscriptionExists, SubscriptionLimit
 from streams_node.ingest.ledger import Ledger
 from streams_node.subscriptions.desk import Desk
 from streams_node.subscriptions.journal import Statement, keep
@@ -60,6 +61,8 @@ class Maker:
             except BaseException:
                 self._registry.remove(subscription)
                 subscription.deleted = True
+                with suppress(StreamsError):  # then it is there again with the next start
+                    await keep(self._ledger, _ending(subscription))
                 raise
             return subscription, True
 
@@ -70,9 +73,7 @@ class Maker:
             if subscription is None:
                 return
             async with subscription.lock:
-                number = (subscription.number,)
-                statements = [(SUBSCRIPTIONS.delete_subscription, number), (SUBSCRIPTIONS.bury_subscription, number)]
-                await self._desk.store(subscription, statements)
+                await self._desk.store(subscription, _ending(subscription))
                 subscription.deleted = True
                 self._registry.remove(subscription)
 
@@ -203,6 +204,11 @@ class Maker:
             if len(page) < _SLICE:
                 return
             after = page[-1].name
+
+
+def _ending(subscription: Subscription) -> list[Statement]:
+    number = (subscription.number,)
+    return [(SUBSCRIPTIONS.delete_subscription, number), (SUBSCRIPTIONS.bury_subscription, number)]
 
 
 _CONFIGURED = 13  # values of a row before its first wake

@@ -36,7 +36,7 @@ from streams_node.wal.batch import COLUMNS
 from streams_node.wal.lookup import Name
 
 log = get_logger(__name__)
-PENDING_MAX = 1000  # names of one subscription in memory: as many as one wake tells of
+PENDING_MAX = 1000  # names of one subscription in memory: more than one wake tells of
 QUEUE_MAX = 50_000
 BEGINNING = "-1"
 _SLICE = 500  # links of one commit, streams of one look

@@ -132,6 +132,21 @@ def test_what_is_released_is_announced_anew(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_what_is_too_much_for_a_wake_is_the_next_ones(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        tails = {f"events/x{number}": await client.put(f"events/x{number}", number) for number in range(300)}
+        first = await client.claim("s")
+        assert len(first["streams"]) == 256
+        assert await client.done("s", first) == {"ok": True, "next_wake": True}
+        second = await client.claim("s")
+        assert sum(each["has_pending"] for each in second["streams"]) == 44
+        assert await client.done("s", second) == {"ok": True, "next_wake": False}
+        assert await client.acked("s") == tails
+
+    run(tmp_path, scenario)
+
+
 def test_acknowledgements_are_all_or_none(tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         await client.pull("s")
