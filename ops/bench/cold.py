@@ -29,7 +29,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import sql
-from ops.bench import cold_peers, payloads, proc
+from ops.bench import cold_peers, machine, payloads, proc
 from ops.bench.errors import BenchError
 from ops.bench.options import ROOT
 from ops.bench.reader import START, PageReader, Walk
@@ -80,6 +80,9 @@ def main() -> int:
         with node(folder) as pid:
             measure("uncached", pid, size)
             measure("cached", pid, size, readers=4)
+        print("adopted: copies are read through once; cached: once more; uncached: copies come from the store first")
+        print("probes: HEAD requests meanwhile; objects were synced before the log let go of them")
+        print(machine.stamp(folder, "pyarrow"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -21,10 +21,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, cast
 
-from ops.bench import payloads
+from ops.bench import machine, payloads
 from ops.bench.errors import BenchError
 from ops.bench.options import ROOT
-from ops.bench.servers import Server, ServerSpec
+from ops.bench.servers import SQLITE_ACK, Server, ServerSpec
 from ops.bench.stats import percentile
 from ops.bench.wire import Client, client
 from streams_node.collector import stage as collector
@@ -394,6 +394,8 @@ def main() -> int:
             print(f"p99 at work / at rest: {middle:.2f} ({low:.2f} to {high:.2f}); <= {P99_RATIO_MAX}")
             if middle > P99_RATIO_MAX:
                 problems.append(f"the p99 of the hot stream is {middle:.2f} times that without tiers")
+        print(f"durable as by default: {SQLITE_ACK}; objects in a folder, synced")
+        print(machine.stamp(Path(folder), "pyarrow"))
     for problem in problems:
         print(f"missed: {problem}")
     return bool(problems)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import sql
+from ops.bench import machine
 from ops.bench.payloads import SEED, json_batch
 from streams_node.protocol.frames import Piece, cut_bytes, cut_elements, json_elements
 from streams_node.segmenter.build import build
@@ -181,7 +182,12 @@ def main() -> int:
     for shape in SHAPES:
         with tempfile.TemporaryDirectory(dir=options.work_dir, prefix="flush-") as folder:
             print(row(shape, measure(Path(folder), shape, options.mib * MIB, options.rounds)), flush=True)
-    print(f"\nentries of {ENTRY_BYTES} B unless said otherwise; JSON log events, seed {SEED}; median (range) of runs")
+    place = options.work_dir or Path(tempfile.gettempdir())
+    print(
+        f"\nEntries of {ENTRY_BYTES} B unless said otherwise; JSON log events, seed {SEED}. Median (range) of the runs."
+    )
+    print("MB are of payload in the log; `size` is that of the objects to it; `ms` is wall time. All files are synced.")
+    print(machine.stamp(place, "pyarrow"))
     return 0
 
 

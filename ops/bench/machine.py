@@ -1,5 +1,6 @@
 """Describes the machine by a fixed list of facts; nothing else about it may reach a report."""
 
+import importlib.metadata
 import os
 import platform
 import re
@@ -38,6 +39,18 @@ def facts(folder: Path, wrk_version: str | None = None) -> dict[str, str]:
         **({} if wrk_version is None else {"wrk": wrk_version}),
         "day": time.strftime("%Y-%m-%d", time.gmtime()),
     }
+
+
+def stamp(folder: Path, *packages: str) -> str:
+    """When, where and of which versions a number was measured, as the last line under a table."""
+    parts = [
+        time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        f"{os.cpu_count()} cores, {_processor()}, {_memory_gib():.0f} GiB",
+        f"{platform.system()} {_kernel()}, {file_system(folder)}",
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
+        *(f"{name} {importlib.metadata.version(name)}" for name in ("streams-node", *packages)),
+    ]
+    return "; ".join(parts)
 
 
 def file_system(folder: Path) -> str:
