@@ -1,8 +1,9 @@
 """Starts an index driver beside the node when there is enough to do, and ends it when there is not.
 
 Owns     the child process: `python -m spark_index`, or what stands in for it.
-Keeps    one child at most. It gets the access key by its environment, never by its command line. It ends with the node,
-         however that ends: its standard input is a pipe from here. One that fails is started again, later each time.
+Keeps    one child at most. It gets the keys of node and store by its environment, never by its command
+         line. It ends with the node, however that ends: its standard input is a pipe from here. One that fails is
+         started again, later each time.
 Dies     with its leases: what it was at is claimable again.
 """
 
@@ -13,7 +14,7 @@ import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -41,7 +42,7 @@ class Driver:
         self,
         desk: Desk,
         url: str,
-        token: str | None,
+        secrets: Mapping[str, str],
         *,
         command: Sequence[str] = COMMAND,
         idle_s: float = _IDLE_S,
@@ -51,7 +52,7 @@ class Driver:
     ) -> None:
         self._desk = desk
         self._url = url
-        self._token = token
+        self._secrets = secrets
         self._command = command
         self._idle_s = idle_s
         self._look_s = look_s
@@ -111,8 +112,7 @@ class Driver:
 
     async def _start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMS_")}
-        if self._token is not None:
-            environment[TOKEN] = self._token
+        environment |= self._secrets
         self.starts += 1
         try:
             self._child = await self._spawned(environment)

@@ -8,7 +8,7 @@ from typing import Any
 from indexers.messages import StoreAt
 from streams_node.config import Settings
 from streams_node.indexing.desk import Desk, Parts, Sealed
-from streams_node.indexing.driver import Driver
+from streams_node.indexing.driver import TOKEN, Driver
 from streams_node.observe.logs import get_logger
 from streams_node.placement.made import Made
 from streams_node.segments.directory import Directory
@@ -39,9 +39,7 @@ class Indexing:
         if settings.index_driver == "off" or settings.object_store == "memory":
             await self._tend()
         url = await self._listening
-        key = settings.api_key
-        token = None if settings.no_auth or key is None else key.get_secret_value()
-        self.driver = Driver(self.desk, url, token)
+        self.driver = Driver(self.desk, url, secrets_of(settings))
         await self.driver.run()
 
     async def stop(self) -> None:
@@ -106,6 +104,22 @@ def store_at(settings: Settings) -> StoreAt | None:
             )
         case _:
             return None
+
+
+def secrets_of(settings: Settings) -> dict[str, str]:
+    """For the environment of a driver beside this node: its key of the node, and of the store if the settings name one.
+
+    Without the latter the AWS SDK looks where it always looks, there as here.
+    """
+    found = {}
+    if settings.api_key is not None and not settings.no_auth:
+        found[TOKEN] = settings.api_key.get_secret_value()
+    key, secret, token = settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token
+    if settings.object_store == "s3" and key is not None and secret is not None:
+        found["AWS_ACCESS_KEY_ID"] = key.get_secret_value()
+        found["AWS_SECRET_ACCESS_KEY"] = secret.get_secret_value()
+        found["AWS_SESSION_TOKEN"] = "" if token is None else token.get_secret_value()
+    return found
 
 
 def _sealed(made: Made, wanted: Callable[[int], bool]) -> list[Sealed]:

@@ -13,7 +13,9 @@ def main() -> int:
     record, mode = Path(sys.argv[1]), sys.argv[2]
     url = sys.argv[sys.argv.index("--node") + 1]
     with record.open("a") as lines:
-        lines.write(json.dumps({"pid": os.getpid(), "url": url, "token": os.environ.get("STREAMS_TOKEN")}) + "\n")
+        names = {"token": "STREAMS_TOKEN", "store_key": "AWS_ACCESS_KEY_ID"}
+        seen = {name: os.environ.get(variable) for name, variable in names.items()}
+        lines.write(json.dumps({"pid": os.getpid(), "url": url, **seen}) + "\n")
     sys.stderr.write(json.dumps({"level": "warning", "event": "started", "mode": mode}) + "\nno JSON at all\n")
     sys.stderr.flush()
     if mode == "fail":

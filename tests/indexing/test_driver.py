@@ -11,10 +11,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import SecretStr
 
+from streams_node.config import Settings
 from streams_node.indexing import driver as driver_module
 from streams_node.indexing.desk import Desk, Outlook
-from streams_node.indexing.driver import Driver
+from streams_node.indexing.driver import TOKEN, Driver
+from streams_node.tiering.indexing import secrets_of
 from tests.indexing.world import append, create, indexed, on_loop, sealed
 from tests.support.node_process import NodeProcess
 from tests.support.wire import Wire
@@ -42,8 +45,8 @@ class FakeDesk:
 
 def driver_of(desk: FakeDesk, record: Path, mode: str, **other: Any) -> Driver:
     command = (sys.executable, str(STUB), str(record), mode)
-    given: dict[str, Any] = {"look_s": 0.02, "backoff_s": 0.05} | other
-    return Driver(cast("Desk", desk), URL, "a-secret-key-1234567", command=command, **given)
+    given: dict[str, Any] = {"look_s": 0.02, "backoff_s": 0.05, "secrets": {TOKEN: "a-secret-key-1234567"}} | other
+    return Driver(cast("Desk", desk), URL, command=command, **given)
 
 
 def recorded(record: Path) -> list[dict[str, Any]]:
@@ -84,6 +87,29 @@ async def test_it_starts_when_wanted_and_ends_when_idle(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_it_gets_the_keys_of_the_store_by_its_environment(tmp_path: Path) -> None:
+    settings = Settings(
+        api_key=SecretStr("a-node-key-1234567"), object_store="s3", s3_bucket="b",
+        s3_access_key_id=SecretStr("a-store-key"), s3_secret_access_key=SecretStr("a-store-secret"),
+    )  # fmt: skip
+    secrets = secrets_of(settings)
+    assert secrets == {
+        "STREAMS_TOKEN": "a-node-key-1234567", "AWS_ACCESS_KEY_ID": "a-store-key",
+        "AWS_SECRET_ACCESS_KEY": "a-store-secret", "AWS_SESSION_TOKEN": "",
+    }  # fmt: skip
+    assert secrets_of(Settings(no_auth=True)) == {}
+    desk, record = FakeDesk(), tmp_path / "record"
+    driver = driver_of(desk, record, "wait", secrets=secrets)
+    running = asyncio.ensure_future(driver.run())
+    await until(lambda: recorded(record), "it is started")
+    (seen,) = recorded(record)
+    assert (seen["token"], seen["store_key"]) == ("a-node-key-1234567", "a-store-key")
+    assert b"a-store" not in command_of(seen["pid"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@on_loop
 async def test_work_keeps_it(tmp_path: Path) -> None:
     desk, record = FakeDesk(), tmp_path / "record"
     desk.leases = [SimpleNamespace()]
@@ -113,7 +139,7 @@ async def test_one_that_fails_is_started_again_later_each_time(tmp_path: Path) -
 @on_loop
 async def test_a_program_that_is_not_there_is_said_and_tried_again(tmp_path: Path) -> None:
     desk = FakeDesk()
-    driver = Driver(cast("Desk", desk), URL, None, command=(str(tmp_path / "none"),), look_s=0.01, backoff_s=0.01)
+    driver = Driver(cast("Desk", desk), URL, {}, command=(str(tmp_path / "none"),), look_s=0.01, backoff_s=0.01)
     running = asyncio.ensure_future(driver.run())
     await until(lambda: driver.starts >= 2, "it is tried again")
     assert "none" in (driver.problem or "")
