@@ -18,7 +18,7 @@ LOAD_S = 0.3
 
 def test_every_point_in_the_code_has_a_way_to_it() -> None:
     assert named_in_source() == sorted(
-        [*WAYS, *tiers.WAYS, *tiers.WORKER_WAYS, *tiers.BOOTSTRAP_POINTS, *SUBSCRIPTION_POINTS]
+        [*WAYS, *tiers.WAYS, *tiers.WORKER_WAYS, *tiers.BOOTSTRAP_POINTS, *tiers.INDEX_WAYS, *SUBSCRIPTION_POINTS]
     )
 
 

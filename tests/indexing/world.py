@@ -29,6 +29,7 @@ from indexers.messages import (
     RenewRequest,
 )
 from indexers.sealed import sealed_rows
+from streams_node.errors import ObjectMissing
 from streams_node.indexing import Covering, covers_of
 from streams_node.indexing.desk import Desk
 from streams_node.objects import RetryingStore, WriteId
@@ -179,7 +180,11 @@ class FakeDriver:
             with Builder(claim.meanings, folder) as builder:
                 for each in claim.work:
                     if isinstance(each, Build):
-                        data = self.store.get(Key(each.source.key)).data
+                        try:
+                            data = self.store.get(Key(each.source.key)).data
+                        except ObjectMissing as problem:  # merged and collected meanwhile
+                            failed.append(Failed(made=each.source.made, reason=problem.message))
+                            continue
                         builder.add(each, sealed_rows(data, each))
                 for made in builder.finish(new_id):
                     self._put(made)

@@ -62,3 +62,10 @@ WORKER_WAYS: Mapping[str, Way] = {
     "worker.mirror.inside": Way(1, 2),
 }  # the child dies, and the node goes on
 BOOTSTRAP_POINTS = ("restore.inside", "restore.after")  # see test_wiped
+INDEX_WAYS = (
+    "index.claim",
+    "index.commit.before",
+    "index.commit.inside",
+    "index.commit.after",
+)  # see test_index_points
+INDEX_POINTS = (*INDEX_WAYS, "publish.put", "publish.inside", "publish.after", "collect.after")
