@@ -88,6 +88,8 @@ class IndexObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     covers: list[Cover]
     filter_bytes: int = 0  # of the filter of an exact run, an object beside it
     filter_sum: str = ""
+    col_bytes: int = 0  # of a companion: its fast columns
+    fts_bytes: int = 0  # of a companion: terms, postings, positions and lengths
     sections: dict[str, int] = {}  # of a companion: bytes by `col` and `fts`, as far as the builder can tell them apart
 
 

@@ -141,7 +141,7 @@ class _Facts:
     def note(self, column: Column) -> None:
         self._docs += column.present()
         if self._columns.field.kind in _BOUNDED:
-            values = [value for value in column.flat() if value is not None]
+            values = _known(column)
             if values:
                 least, most = min(values), max(values)
                 self._least = least if self._least is None else min(least, self._least)
@@ -180,6 +180,8 @@ def _physical(columns: ColumnsOf, column: Column, inexact: _Inexact) -> list[tup
         return [(name, _clamped(name, column, inexact))]
     if columns.ms is not None:
         clamped = _clamped(name, column, inexact)
+        if None not in column.values and not column.many:
+            return [(name, clamped), (columns.ms, [ns // MS_NS for ns in column.values])]
         return [(name, clamped), (columns.ms, _each(column, lambda ns: ns // MS_NS))]
     return [(name, _each(column, None))]
 
@@ -201,7 +203,7 @@ def _each(column: Column, change: Any) -> list[Any]:
 
 def _clamped(name: str, column: Column, inexact: _Inexact) -> list[Any]:
     """Integers of 64 bits."""
-    known = [value for value in column.flat() if value is not None]
+    known = _known(column)
     if not known or (min(known) >= _INT_MIN and max(known) <= _INT_MAX):
         return _each(column, None)
     for at in range(len(column.values)):
@@ -244,6 +246,11 @@ def _note(inexact: _Inexact, at: int, name: str) -> None:
     names = inexact.setdefault(at, [])
     if name not in names:
         names.append(name)
+
+
+def _known(column: Column) -> list[Any]:
+    values = column.flat()
+    return [value for value in values if value is not None] if None in values else values
 
 
 def _longest(column: Column) -> int:

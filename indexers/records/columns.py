@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from indexers.records.documents import Documents
 from search.language import Canonical, canonicalizer
 from search.language.dates import date_ns, milliseconds_ns
@@ -15,6 +18,7 @@ from search.language.pointers import flat, getter, segments
 from streams_node.schema.search_config import Field, Kind
 
 _NONE = type(None)
+_USUAL = r"^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?Z$"
 
 
 class Column(NamedTuple):
@@ -126,12 +130,23 @@ def _texts(raw: list[Any], types: set[type], *, lowercase: bool) -> list[Any] | 
 
 def _dates(raw: list[Any], types: set[type]) -> list[Any] | None:
     if types == {str}:
-        return list(map(date_ns, raw))
+        return _usual_dates(raw) or list(map(date_ns, raw))
     if types == {str, _NONE}:
         return [None if text is None else date_ns(text) for text in raw]
     if types <= {int, _NONE}:
         return [None if value is None else milliseconds_ns(value) for value in raw]
     return None
+
+
+def _usual_dates(raw: list[Any]) -> list[Any] | None:
+    """What programs write, all at once; None if anything else is among it."""
+    try:
+        texts = pa.array(raw, pa.string())
+        if not pc.all(pc.match_substring_regex(texts, _USUAL)).as_py():
+            return None
+        return list(texts.cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist())
+    except (pa.ArrowException, UnicodeEncodeError):  # no such day, a year beyond 64 bits, or no Unicode
+        return None
 
 
 def _numbers(kind: Kind, raw: list[Any], types: set[type]) -> list[Any] | None:

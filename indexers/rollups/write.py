@@ -16,6 +16,7 @@ added up in a run: a cover that is trimmed, deleted or superseded would stay in 
 """
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,7 @@ _VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
 _WINDOW = ["stream", "start", "dimensions"]
 _OBJECT = FAMILY.schema.get_field_index("object")
 _EXPONENT_BITS, _EXPONENT_BIAS, _EXPONENT_MASK = 52, 1023, 0x7FF
+_COMBINATIONS_MAX = 1 << 62
 _LOG2_KEYS = [str(2**exponent).encode() for exponent in range(1024)]
 
 
@@ -222,11 +224,40 @@ def _dimensions(columns: Sequence[Any], count: int) -> tuple[Any, Any]:
     """The JSON texts of the records' dimensions, each distinct one spelled once; for each record which one it has."""
     if not columns:
         return pa.repeat(pa.scalar(0, pa.int32()), count), pa.array(["[]"])
+    numbered = _numbered(columns)
+    if numbered is not None:
+        return numbered
     encoded = [column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else column for column in columns]
     numbers: dict[tuple[str | None, ...], int] = {}
     found = [numbers.setdefault(values, len(numbers)) for values in zip(*encoded, strict=True)]
     texts = [json.dumps(values, separators=(",", ":")) for values in numbers]
     return pa.array(found, pa.int32()), pa.array(texts, pa.string())
+
+
+def _numbered(columns: Sequence[Any]) -> tuple[Any, Any] | None:
+    """The same without a step a record; None where there are too many combinations, or text that is not Unicode."""
+    try:
+        encoded = [_column(column, pa.string()).dictionary_encode(null_encoding="encode") for column in columns]
+    except (UnicodeEncodeError, pa.ArrowException):
+        return None
+    if math.prod(len(each.dictionary) for each in encoded) > _COMBINATIONS_MAX:
+        return None
+    codes = encoded[0].indices.cast(pa.int64())
+    for each in encoded[1:]:
+        codes = pc.add(pc.multiply(codes, len(each.dictionary)), each.indices.cast(pa.int64()))
+    known = pc.unique(codes)
+    spellings = [each.dictionary.to_pylist() for each in encoded]
+    texts = [json.dumps(_digits(code, spellings), separators=(",", ":")) for code in known.to_pylist()]
+    return pc.index_in(codes, known), pa.array(texts, pa.string())
+
+
+def _digits(code: int, spellings: Sequence[Sequence[str | None]]) -> list[str | None]:
+    """Which value of each dimension a combination has."""
+    found = list[str | None]()
+    for values in reversed(spellings):
+        code, at = divmod(code, len(values))
+        found.append(values[at])
+    return found[::-1]
 
 
 def _table(*columns: Any) -> Any:

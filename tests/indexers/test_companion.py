@@ -199,6 +199,7 @@ def test_what_a_column_cannot_hold_is_marked_and_the_rest_of_the_record_is_found
         {"id": longest, "say": longest + " end"}, {"id": longest + "x", "say": f"start {longest}x end"},
         {"id": ["lone\ud800", "fine"], "say": "lone\ud800word"}, {"n": [-(2**63) - 5000, 5], "id": "n"},
         {"at": "-200000-01-01", "id": "old"}, {"at": 8.64e15, "id": "late"}, {"id": 5, "say": {"x": "y"}, "n": "z"},
+        {"at": "1969-12-31T23:59:59.9999Z"},
     ]  # fmt: skip
     pack = Pack(built(tmp_path, records))
     view = View([pack], tmp_path / "view")
@@ -209,9 +210,10 @@ def test_what_a_column_cannot_hold_is_marked_and_the_rest_of_the_record_is_found
     assert (term(view, "inexact", "f3"), term(view, "inexact", "f0")) == ([3], [4, 5])
     assert rows(view, Query.range_query(view.schema, "f3", tantivy.FieldType.Integer, 5, 5)) == [3]
     assert rows(view, Query.range_query(view.schema, "m0", tantivy.FieldType.Integer, 8_640_000_000_000_000)) == [5]
+    assert rows(view, Query.range_query(view.schema, "m0", tantivy.FieldType.Integer, -1, -1)) == [7]
     assert rows(view, Query.all_query()) == list(range(len(records)))
     facts = {each.name: (each.docs, each.inexact) for each in pack.directory.fields}
-    assert facts == {"at": (2, 2), "f": (0, 0), "id": (6, 2), "n": (1, 1), "ok": (0, 0), "say": (3, 1)}
+    assert facts == {"at": (3, 2), "f": (0, 0), "id": (6, 2), "n": (1, 1), "ok": (0, 0), "say": (3, 1)}
 
 
 def test_a_document_of_ten_megabytes_is_indexed_like_others(tmp_path: Path) -> None:

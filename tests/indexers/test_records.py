@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from indexers.records import Documents, Table, parsed
 from search.language import values
+from search.language.dates import date_ns
 from streams_node.schema.search_config import Field, parse
 
 scalars = st.one_of(
@@ -23,6 +24,13 @@ one_type = st.one_of(
         st.booleans(), st.sampled_from(["2026-01-01", "2026-13-01", "1999-12-31T23:59:59Z"]),
     ))
 )  # fmt: skip
+moments = [
+    "1999-12-31T23:59:59Z", "2024-02-29T00:00:00.1Z", "2023-02-29T00:00:00.1Z", "1969-12-31T23:59:59.999999999Z",
+    "2262-04-11T23:47:16.854775807Z", "2262-04-11T23:47:16.854775808Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
+    "2026-03-25T24:00:00Z", "2026-03-25T10:04:60Z", "2026-03-25T10:04:05.1234567891Z", "2026-03-25T10:04:05.Z",
+    "2026-03-25T10:04:05.12Z\n", "2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z", "٢٠٢٦-03-25T10:04:05Z",
+    "0000-01-01T00:00:00Z",
+]  # fmt: skip
 mixed = st.lists(
     st.one_of(scalars, st.lists(st.one_of(scalars, st.lists(scalars, max_size=2)), max_size=3)), max_size=6
 )
@@ -60,6 +68,22 @@ def test_a_column_is_what_the_evaluator_reads(name: str, pointer: str, found: li
         assert sorted(map(repr, filter(lambda value: value is not None, column.flat()))) == sorted(
             repr(value) for each in expected for value in each
         )
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.sampled_from(moments[:4]) | st.datetimes().map(lambda at: f"{at.isoformat()}Z"), min_size=1))
+def test_many_moments_at_once_are_read_as_one_by_one(found: list[str]) -> None:
+    declared = field(FIELDS["date"], "/v")
+    column = Table(Documents([{"v": text} for text in found], [], plain=True), 1).column(declared)
+    assert column.values == [date_ns(text) for text in found]
+
+
+@pytest.mark.parametrize("text", moments)
+def test_a_moment_is_read_the_same_alone_and_among_others(text: str) -> None:
+    declared = field(FIELDS["date"], "/v")
+    for found in ([text], [moments[0], text]):
+        column = Table(Documents([{"v": each} for each in found], [], plain=True), 1).column(declared)
+        assert column.values == [date_ns(each) for each in found]
 
 
 def is_plain(record: Any) -> bool:
