@@ -21,7 +21,6 @@ from streams_node.subscriptions.addresses import Address, Policy, Target, check_
 ANSWER_BYTES_MAX = 64 << 10  # an answer says at most `{"done": true}`
 _READ_BYTES = 16 << 10
 _ADDRESSES_TRIED = 3
-_RESOLVER_THREADS = 4
 Resolve = Callable[[str, int], Awaitable[list[Address]]]
 
 
@@ -56,11 +55,11 @@ class Answered:
 
 
 class Caller:
-    """Calls webhooks. What resolves names has threads of its own: a dead name server stops no one else."""
+    """Calls webhooks. What resolves names has threads of its own: a name server that is dead stops nobody else."""
 
-    def __init__(self, policy: Policy, resolve: Resolve | None = None) -> None:
+    def __init__(self, policy: Policy, resolve: Resolve | None = None, *, threads: int = 4) -> None:
         self._policy = policy
-        self._threads = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="resolve-webhook")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve-webhook")
         self._resolve = resolve or self._resolved
         self._tls: ssl.SSLContext | None = None
 

@@ -62,7 +62,7 @@ class Deliveries:
         self._lanes = Lanes(
             parallel_max=settings.webhooks_parallel_max, per_second_max=settings.webhooks_per_second_max
         )
-        self.caller = Caller(policy)
+        self.caller = Caller(policy, threads=settings.webhooks_parallel_max)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, subscription: Subscription, wake: Wake, after: Callable[[Subscription], None]) -> None:

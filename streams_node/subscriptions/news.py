@@ -37,7 +37,7 @@ from streams_node.wal.lookup import Name
 
 log = get_logger(__name__)
 PENDING_MAX = 1000  # names of one subscription in memory: more than one wake tells of
-QUEUE_MAX = 50_000
+QUEUE_MAX = 10_000
 BEGINNING = "-1"
 _SLICE = 500  # links of one commit, streams of one look
 _BACKOFF_S = 1.0

@@ -6,6 +6,7 @@ Layout   LOCK            held for as long as the process lives; says which proce
          sealing/        files on the way to the object store, emptied at start
          making/         the same, of the compaction
          cache/          copies of objects; may be deleted at any time
+         webhook-keys.json   what signs webhooks and tokens; made with the first subscription
          catalogue/      what snapshots of the catalogue are made from; may be deleted while no node runs
 """
 

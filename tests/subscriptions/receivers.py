@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -78,13 +79,15 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receiving(answer: Callable[[Call], bytes | None] | None = None) -> AsyncIterator[Receiver]:
+async def receiving(
+    answer: Callable[[Call], bytes | None] | None = None, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Receiver]:
     """A receiver for as long as the block runs."""
     receiver = Receiver()
     receiver.open.set()
     if answer is not None:
         receiver.answer = answer
-    server = await asyncio.start_server(receiver.serve, HOST, 0)
+    server = await asyncio.start_server(receiver.serve, HOST, 0, ssl=tls)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver

@@ -2,9 +2,16 @@
 
 import asyncio
 import ipaddress
+import ssl
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from streams_node.errors import WebhookRejected
 from streams_node.subscriptions.addresses import Address, Policy, check_addresses, networks_of, target_of
@@ -181,6 +188,76 @@ def test_every_form_of_an_answer_is_read(answer: bytes) -> None:
             caller = Caller(TRIED_OUT)
             answered = await caller.call(target_of(receiver.url, TRIED_OUT), [], b"{}", 10)
             assert (answered.status, answered.body) == (200, b"hello")
+            caller.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """What a receiver called `hooks.example` shows; the node trusts who signed it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hooks.example")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("hooks.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (tmp_path / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (tmp_path / "key.pem").write_bytes(private)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    return context
+
+
+def test_the_certificate_has_to_be_of_the_name_and_not_of_the_address(certificate: ssl.SSLContext) -> None:
+    policy = Policy(networks=networks_of("127.0.0.1/32"))
+
+    async def scenario() -> None:
+        async with receiving(tls=certificate) as receiver:
+            resolve, _ = resolving(["127.0.0.1"], ["127.0.0.1"])
+            caller = Caller(policy, resolve)
+            target = target_of(f"https://hooks.example:{receiver.port}/hook", policy)
+            assert (await caller.call(target, [], b"{}", 10)).status == 200
+            assert (await receiver.next()).headers["host"] == f"hooks.example:{receiver.port}"
+            with pytest.raises(CallFailed, match=r"(?i)certificate"):
+                await caller.call(target_of(f"https://other.example:{receiver.port}/hook", policy), [], b"{}", 10)
+            assert receiver.calls.empty()
+            caller.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_name_server_that_is_silent_holds_up_nobody_else() -> None:
+    async def scenario() -> None:
+        never = asyncio.Event()
+
+        async def resolve(host: str, _port: int) -> list[Address]:
+            if host == "silent.example":
+                await never.wait()
+            return [ipaddress.ip_address("127.0.0.1")]
+
+        async with receiving() as receiver:
+            policy = Policy(networks=networks_of("127.0.0.1/32"))
+            caller = Caller(policy, resolve)
+            silent = target_of(f"http://silent.example:{receiver.port}/", policy)
+            waiting = [asyncio.create_task(caller.call(silent, [], b"{}", 0.5)) for _ in range(20)]
+            answered = await caller.call(target_of(f"http://quick.example:{receiver.port}/", policy), [], b"{}", 10)
+            assert answered.status == 200
+            for failed in await asyncio.gather(*waiting, return_exceptions=True):
+                assert isinstance(failed, CallFailed)
             caller.close()
 
     asyncio.run(scenario())
