@@ -173,7 +173,7 @@ def test_dead_receivers_hold_up_neither_appends_nor_other_receivers(tmp_path: Pa
                     assert call.body["subscription_id"] == "alive"
                 waited = max(waited, time.perf_counter() - began)
             assert dead.waiting <= 2  # of eight places one receiver has two
-            assert slowest < 5 > waited  # the dead ones take fifteen seconds each
+            assert slowest < 12 > waited  # the dead ones take fifteen seconds each
             dead.open.set()
 
     run(tmp_path, scenario, webhooks_parallel_max=8)
