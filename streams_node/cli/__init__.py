@@ -40,6 +40,7 @@ def _app() -> App:
     app.command("streams_node.cli.serve:serve", name="serve", help="Run a node until it is told to stop.")
     app.command("streams_node.cli.config:app", name="config", help="Look at settings without starting a node.")
     app.command("streams_node.cli.stream:app", name="stream", help="Create, write, read and list streams of a node.")
+    app.command("streams_node.cli.index:app", name="index", help="Look at the indexes of a node, and have them built.")
     app.command("streams_node.cli.store:app", name="store", help="Look at the object store.")
     app.command("streams_node.cli.catalogue:app", name="catalogue", help="Look at what a node has published.")
     return app

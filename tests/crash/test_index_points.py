@@ -12,14 +12,11 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from typing_extensions import override
 
 from indexers.messages import CommitRequest
-from streams_node.objects import FolderStore, RequestCounts, RetryingStore
 from tests.crash.tiers.points import INDEX_POINTS, TIERS
-from tests.indexing.world import KEYED, FakeDriver
+from tests.indexing.world import KEYED, RemoteDriver
 from tests.support.node_process import NodeDied, NodeProcess
 from tests.support.wire import Lost, Refused, Wire
 
@@ -30,25 +27,6 @@ SETTINGS: dict[str, object] = {
 }  # fmt: skip
 _PATIENCE_S = 60.0
 JSON = {"content-type": "application/json"}
-
-
-class RemoteDriver(FakeDriver):
-    """Over a socket, and with a store of its own, as a real one."""
-
-    def __init__(self, wire: Wire, objects: Path) -> None:
-        self.wire = wire
-        self.name = "remote"
-        self._store = RetryingStore(FolderStore.open(objects), RequestCounts())
-
-    @property
-    @override
-    def store(self) -> RetryingStore:
-        return self._store
-
-    @override
-    async def post(self, what: str, body: Any) -> Any:
-        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return await self.wire.request("POST", f"/v1/server/_index/{what}", JSON, raw)
 
 
 class Site:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
 from indexers.build import Builder
 from indexers.lexicon import Lexicon
@@ -32,10 +33,11 @@ from indexers.sealed import sealed_rows
 from streams_node.errors import ObjectMissing
 from streams_node.indexing import Covering, covers_of
 from streams_node.indexing.desk import Desk
-from streams_node.objects import RetryingStore, WriteId
+from streams_node.objects import FolderStore, RequestCounts, RetryingStore, WriteId
 from streams_node.objects.keys import Key, ObjectId, index_filter_key, index_key
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import Reply, ask
+from tests.support.wire import Wire
 from tests.tiers.bucket import Bucket, folder_bucket
 from tests.tiers.node import publish, tiered, tiers_of
 
@@ -230,6 +232,25 @@ class FakeDriver:
             count += 1
             assert count < 200
         return count
+
+
+class RemoteDriver(FakeDriver):
+    """Over a socket, and with a store of its own, as a real one."""
+
+    def __init__(self, wire: Wire, objects: Path) -> None:
+        self.wire = wire
+        self.name = "remote"
+        self._store = RetryingStore(FolderStore.open(objects), RequestCounts())
+
+    @property
+    @override
+    def store(self) -> RetryingStore:
+        return self._store
+
+    @override
+    async def post(self, what: str, body: Any) -> Any:
+        raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return await self.wire.request("POST", f"/v1/server/_index/{what}", JSON, raw)
 
 
 def told(reply: Reply) -> Any:
