@@ -1,5 +1,6 @@
 """Pages of routing keys against a plain list, whatever is indexed, sealed, in the log, trimmed or damaged."""
 
+import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -270,5 +271,43 @@ def test_a_cursor_beyond_everything_ends(tmp_path: Path) -> None:
         assert (page["keys"], page["next_after"]) == ([], None)
         assert (await world.page(after="a"))["keys"] == []
         assert quote("a") == "a"
+
+    run(tmp_path, test)
+
+
+def test_pages_beside_appends_flushes_merges_and_indexing_have_what_was_there(tmp_path: Path) -> None:
+    """A page has what was stored before it was asked for, and nothing that was not stored when it came."""
+
+    async def test(world: KeyWorld, chance: random.Random) -> None:
+        done = False
+
+        async def live() -> None:
+            nonlocal done
+            for _ in range(8):
+                await appended(world, chance, 2)
+                await released(world)
+                if chance.random() < 0.5:
+                    await world.index_rest(await world.sealed_end(), chance)
+                if len(world.indexer.runs) > 1 and chance.random() < 0.5:
+                    await world.indexer.merged(world.indexer.runs[:2])
+            done = True
+
+        async def look() -> int:
+            pages = 0
+            while not done:
+                before = set(await world.truth())
+                page = await world.page(limit=500)
+                # What is being appended may be shown before the test has heard of it.
+                possible = {*world.keys, *TRICKY, *(f"n{number}" for number in range(200))}
+                assert set(page["keys"]) <= possible
+                if page["coverage"]["complete"]:
+                    assert before <= set(page["keys"])
+                    pages += 1
+            return pages
+
+        _, first, second = await asyncio.gather(live(), look(), look())
+        assert first + second > 0
+        await world.index_rest(await world.sealed_end(), chance)
+        assert await check(world, chance)
 
     run(tmp_path, test)
