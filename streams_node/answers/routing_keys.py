@@ -256,7 +256,12 @@ class _Page:
         for gap in gaps:
             at, looks = gap.first, 0
             while at < gap.end and len(found) < _OBJECTS_MAX:
-                chain = await cold.located(self._state.id, at, _PLACES_AT_ONCE)
+                try:
+                    chain = await cold.located(self._state.id, at, _PLACES_AT_ONCE)
+                except UNUSABLE as problem:  # the directory of a pack that is not here, and the store is away
+                    log.info("sealed objects could not be found", stream=self._state.id, error=repr(problem))
+                    self._lost += 1
+                    break
                 for place in chain:
                     if place.first_seq < gap.end:
                         first = found[place.facts.made].first if place.facts.made in found else at
@@ -266,4 +271,6 @@ class _Page:
                 if looks == _LOOKS_MAX:  # moved again and again, or it has just been deleted
                     self._lost += 1
                     break
+        if self._lost and self._state.gone:
+            raise deleted(self._state)
         return list(found.values())
