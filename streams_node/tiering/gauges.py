@@ -42,6 +42,15 @@ def register(metrics: Metrics, tiers: "Tiering") -> None:
     counter("streams_index_opened", lambda: _index(tiers, "opened"), "index objects opened for them")
     counter("streams_index_away", lambda: _index(tiers, "away"), "index objects that the store did not give")
     counter("streams_index_doubted", lambda: _index(tiers, "doubted"), "index objects found damaged or gone")
+    gauge("streams_index_due_bytes", lambda: _due(tiers, "bytes"), "bytes about, of what waits to be indexed")
+    gauge("streams_index_due_streams", lambda: _due(tiers, "streams"), "streams with something to index")
+    gauge("streams_index_due_seconds", lambda: _due(tiers, "oldest_s"), "for how long the oldest of that has waited")
+    gauge("streams_index_claims_held", lambda: _claims(tiers), "claims that index drivers are at")
+    counter("streams_index_commits", lambda: _desk(tiers, "commits"), "claims that ended with a commit")
+    counter("streams_index_covers", lambda: _desk(tiers, "covers"), "stretches of streams that were indexed")
+    counter("streams_index_leases_ended", lambda: _desk(tiers, "leases_ended"), "claims whose driver was not heard of")
+    counter("streams_index_failed", lambda: _desk(tiers, "failed"), "objects that a driver could not use")
+    counter("streams_index_given_up", lambda: _desk(tiers, "given_up"), "index objects that had to be made again")
     gauge("streams_index_cache_bytes", lambda: _index_bytes(tiers), "disk taken by copies of index objects")
 
 
@@ -65,6 +74,18 @@ def _index(tiers: "Tiering", name: str) -> int:
     return 0 if tiers.indexes is None else int(getattr(tiers.indexes.runs.counts, name))
 
 
+def _desk(tiers: "Tiering", name: str) -> int:
+    return 0 if tiers.desk is None else tiers.desk.counts[name]
+
+
+def _due(tiers: "Tiering", name: str) -> float:
+    return 0.0 if tiers.desk is None else float(getattr(tiers.desk.outlook(), name))
+
+
+def _claims(tiers: "Tiering") -> int:
+    return 0 if tiers.desk is None else len(tiers.desk.leases)
+
+
 def _index_bytes(tiers: "Tiering") -> int:
     return 0 if tiers.indexes is None else tiers.indexes.cache.bytes
 
@@ -85,7 +106,7 @@ def _collected(tiers: "Tiering") -> int:
     if tiers.collector is None:
         return 0
     counts = tiers.collector.counts
-    return counts.dead + counts.orphans + counts.catalogue
+    return counts.dead + counts.orphans + counts.indexes + counts.catalogue
 
 
 def _sealed(tiers: "Tiering", name: str) -> int:

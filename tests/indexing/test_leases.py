@@ -350,3 +350,39 @@ async def test_a_million_streams_without_a_plan_are_not_looked_at(tmp_path: Path
         assert desk.outlook().streams == 0
         assert await rows(node, "SELECT * FROM index_plans") == []
         assert tiers_of(node).desk is desk
+
+
+@on_loop
+async def test_what_happens_is_counted(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        driver = FakeDriver(node)
+        await create(node, A)
+        await append(node, A, [{"k": "x"}] * 5)
+        await sealed(node)
+        await desk_of(node).follow()
+        before = await metrics(node)
+        assert (before["streams_index_due_streams"], before["streams_index_claims_held"]) == (1, 0)
+        assert before["streams_index_due_bytes"] > 0
+        assert await driver.claim() is not None
+        (lease,) = desk_of(node).leases
+        lease.ends = desk_of(node)._clock() - 1
+        claim = await driver.claim()
+        assert claim is not None
+        assert (await metrics(node))["streams_index_claims_held"] == 1
+        (work,) = claim.work
+        assert isinstance(work, Build)
+        request = driver.built(claim)
+        request = msgspec.structs.replace(request, failed=[Failed(made=work.source.made, reason="late")])
+        assert (await driver.commit(request)).status == 200
+        (lost,) = {each.made for each in await covered(node, A)}
+        driver.store.delete(index_key("lexicon", ObjectId(lost)))
+        await desk_of(node).doubt(lost, "it is gone")
+        after = await metrics(node)
+        moved = {name.removeprefix("streams_index_") for name, value in after.items() if value > before[name]}
+        assert {"commits_total", "covers_total", "leases_ended_total", "failed_total", "given_up_total"} <= moved
+
+
+async def metrics(node: Any) -> dict[str, float]:
+    reply = await ask(node, "GET", "/metrics")
+    lines = [line.split(" ") for line in reply.body.decode().splitlines() if line.startswith("streams_index_")]
+    return {name: float(value) for name, value in lines}
