@@ -15,7 +15,6 @@ import msgspec
 
 from indexers.messages import Claim, ClaimRequest, CommitRequest, RenewRequest
 from spark_index.driver.client import LeaseLost, NodeAway, NodeClient, Refused
-from spark_index.driver.job import run_task
 from spark_index.driver.logs import Log
 from spark_index.driver.tasks import Outcome, joined, tasks_of
 from spark_index.java import NoJava
@@ -130,6 +129,8 @@ class Driver:
                 f"master {self._session.master} has executors on other machines, and the node's store is a folder of "
                 "its own machine: run the driver there with --master local[*], or give the node an S3 store"
             )
+        from spark_index.driver.job import run_task  # noqa: PLC0415 - 40 MB of builders, not needed without work
+
         workers = cores_of(self._session.master) or self._session.context().defaultParallelism
         tasks = tasks_of(claim, workers)
         self._log("working", claim=claim.claim, work=len(claim.work), tasks=len(tasks))

@@ -16,7 +16,7 @@ from pyspark import cloudpickle
 from typing_extensions import override
 
 from indexers.messages import Merge, StoreAt
-from spark_index.driver import job, loop
+from spark_index.driver import job
 from spark_index.driver.client import Address, NodeClient
 from spark_index.driver.logs import Log
 from spark_index.driver.loop import Driver, Options
@@ -107,7 +107,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
         return outcome
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # Spark says nothing
-    monkeypatch.setattr(loop, "run_task", dies)
+    monkeypatch.setattr(job, "run_task", dies)
     held = {1: entries(0, 200)}
     node.give(put(bucket, held))
     drive(node, session, tmp_path)

@@ -1,0 +1,309 @@
+"""`python -m ops.bench.indexing`: what building indexes takes, with a real node and the driver beside it.
+
+Starts a node on a folder, declares 13 fields, a routing key and a rollup, and appends log events of 460 bytes. Then
+a flush until a cold driver (no Java) has covered it; the bulk of the events; a flush of a little at a time to a warm
+driver; and rest. Every number is of one run, and counts once the node says that all of it is covered in every family.
+
+    python -m ops.bench.indexing [--mib 256] [--flushes 12] [--work-dir DIR]
+"""
+
+import argparse
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+from typing_extensions import override
+
+from ops.bench import machine, proc
+from ops.bench.errors import BenchError
+
+MIB = 1 << 20
+SEED = 20_261
+STREAM = "/v1/stream/logs"
+JSON = {"content-type": "application/json"}
+BATCH_EVENTS = 2000
+WARM_EVENTS = 2500  # about 1.2 MB: enough for a stream to be indexed
+KEYWORDS = {"level": 4, "service": 8, "environment": 3, "method": 4, "region": 5, "path": 200, "userId": 3000}
+READY_S = 60.0
+COVERED_S = 1800.0
+LOOK_S = 0.05
+IDLE_S = 20.0
+
+
+class Events:
+    """Log events, the same ones each time."""
+
+    def __init__(self) -> None:
+        self._random = random.Random(SEED)  # noqa: S311 - the same events each time
+        self._words = ["".join(self._random.choices("abcdefghijklmnopqrstuvwxyz", k=3 + at % 7)) for at in range(5000)]
+        self._weights = [1 / (at + 1) for at in range(len(self._words))]
+        self._pool = self._random.choices(self._words, self._weights, k=100_000)
+        self._count = 0
+
+    def batch(self, count: int) -> bytes:
+        return orjson.dumps([self._event() for _ in range(count)])
+
+    def _event(self) -> dict[str, Any]:
+        draw, self._count = self._random, self._count + 1
+        at = draw.randrange(len(self._pool) - 30)
+        moment = time.gmtime(1_790_000_000 + self._count // 20)
+        return {
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", moment) + f".{self._count % 1000:03d}Z",
+            **{name: f"{name}-{draw.randrange(values)}" for name, values in KEYWORDS.items()},
+            "requestId": f"{draw.getrandbits(128):032x}",
+            "status": draw.choice((200, 200, 200, 201, 404, 500)),
+            "bytes": draw.randrange(100_000),
+            "duration": round(draw.expovariate(0.02), 2),
+            "message": " ".join(self._pool[at : at + 25]),
+        }
+
+
+def declaration() -> dict[str, Any]:
+    def field(name: str, kind: str, **more: Any) -> dict[str, Any]:
+        return {"kind": kind, "bindings": [{"version": 1, "jsonPointer": f"/{name}"}], **more}
+
+    fields = {name: field(name, "keyword", exact=True) for name in (*KEYWORDS, "requestId")}
+    fields |= {
+        "timestamp": field("timestamp", "date", column=True, sortable=True),
+        "status": field("status", "integer", exact=True, column=True),
+        "bytes": field("bytes", "integer", column=True),
+        "duration": field("duration", "float", column=True, aggregatable=True),
+        "message": field("message", "text", analyzer="unicode_word_v1", positions=True),
+    }
+    rollup = {
+        "timestampField": "timestamp",
+        "dimensions": ["service", "level"],
+        "intervals": ["1m", "1h"],
+        "measures": {"events": {"kind": "count"}, "took": {"kind": "summary", "field": "duration"}},
+    }
+    search = {"primaryTimestampField": "timestamp", "fields": fields, "rollups": {"traffic": rollup}}
+    key = {"jsonPointer": "/userId", "required": False}
+    return {"schema": {"type": "object"}, "routingKey": key, "search": search}
+
+
+class Watch(threading.Thread):
+    """The most memory that a tree of processes had, by kind, shared pages counted once."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._root = root
+        self._ended = threading.Event()
+        self.most: dict[str, float] = {}
+        self.rss_most = 0.0
+
+    @override
+    def run(self) -> None:
+        while not self._ended.wait(0.25):
+            seen, rss = indexing_memory(self._root)
+            if sum(seen.values()) > sum(self.most.values()):
+                self.most = seen
+            self.rss_most = max(self.rss_most, rss)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def indexing_memory(root: int) -> tuple[dict[str, float], float]:
+    """MiB of the driver, its Java and its workers: by kind, shared pages counted once; and their resident sum."""
+    found: dict[str, float] = {}
+    rss = 0.0
+    for pid in proc.tree_pids(root):
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+        kind = _kind(command)
+        if kind:
+            found[kind] = found.get(kind, 0.0) + sizes.get("Pss", 0.0)
+            rss += sizes.get("Rss", 0.0)
+    return found, rss
+
+
+def _kind(command: bytes) -> str | None:
+    if b"/java\0" in command:
+        return "java"
+    if b"pyspark.daemon" in command:
+        return "workers"
+    return "driver" if b"spark_index" in command else None
+
+
+def indexing_cpu(root: int) -> float:
+    """Seconds of processor time of the driver and all below it."""
+    drivers = [pid for pid in proc.tree_pids(root) if _is_driver(pid)]
+    return sum(proc.tree_cpu_seconds(pid) for pid in drivers[:1])
+
+
+def _is_driver(pid: int) -> bool:
+    try:
+        return _kind(Path(f"/proc/{pid}/cmdline").read_bytes()) == "driver"
+    except OSError:
+        return False
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[str, int]]:
+    """A node whose driver starts as soon as anything waits."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        str(Path(sys.executable).with_name("streams-node")),
+        "serve",
+        "--no-auth",
+        "--data",
+        str(folder / "data"),
+    ]
+    command += ["--port", str(port), "--index-due-bytes", "0", "--index-due-ms", "0"]
+    with (folder / "node.log").open("wb") as log:
+        node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _until(lambda: _ready(url), READY_S, "the node is ready")
+        yield url, node.pid
+    finally:
+        node.terminate()
+        node.wait(60)
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _until(holds: Any, seconds: float, what: str) -> None:
+    ends = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > ends:
+            raise BenchError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(LOOK_S)
+
+
+class Run:
+    def __init__(self, http: httpx.Client, node: int) -> None:
+        self._http = http
+        self._node = node
+        self._events = Events()
+        self.raw = 0
+        self.entries = 0
+
+    def declare(self) -> None:
+        _good(self._http.put(STREAM, headers=JSON))
+        _good(self._http.post(f"{STREAM}/_schema", json=declaration()))
+
+    def append(self, count: int) -> None:
+        for first in range(0, count, BATCH_EVENTS):
+            body = self._events.batch(min(BATCH_EVENTS, count - first))
+            _good(self._http.post(STREAM, content=body, headers=JSON))
+            self.raw += len(body)
+        self.entries += count
+
+    def flush(self) -> None:
+        _until(
+            lambda: _good(self._http.post(f"{STREAM}/_flush")).status_code != HTTPStatus.ACCEPTED, COVERED_S, "flushed"
+        )
+
+    def covered(self) -> None:
+        """Wait until every entry is in an index of every family."""
+        _until(self._is_covered, COVERED_S, "everything is covered")
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = _good(self._http.get(f"{STREAM}/_index_status")).json()
+        return found
+
+    def _is_covered(self) -> bool:
+        status = self.status()
+        families = [status["routing_key_lexicon"], *status["exact_indexes"], *status["search_families"]]
+        return all(each["fully_indexed_uploaded_segments"] for each in families)
+
+    def timed(self) -> tuple[float, float]:
+        """Seconds from the end of a flush until it is covered, and of processor time of indexing."""
+        self.flush()
+        cpu, begun = indexing_cpu(self._node), time.monotonic()
+        self.covered()
+        return time.monotonic() - begun, indexing_cpu(self._node) - cpu
+
+
+def measure(run: Run, node: int, mib: int, flushes: int) -> Iterator[tuple[str, str]]:
+    """Rows of the table, as they come."""
+    run.declare()
+    run.append(WARM_EVENTS)
+    entry_bytes = run.raw / run.entries
+    seconds, _ = run.timed()
+    yield "flush to covered, driver cold (no Java yet)", f"{seconds:.1f} s"
+    watch = Watch(node)
+    watch.start()
+    before, cpu = run.raw, indexing_cpu(node)
+    run.append(round(mib * MIB / entry_bytes))
+    seconds, _ = run.timed()
+    cpu, raw = indexing_cpu(node) - cpu, (run.raw - before) / 1e6
+    watch.stop()
+    yield "bulk", f"{raw:.0f} MB of {entry_bytes:.0f} B events"
+    yield "bulk, from the last flush to covered", f"{seconds:.1f} s"
+    yield "bulk, processor time of indexing, merges too", f"{cpu:.1f} s: {raw / cpu:.1f} MB a second of one core"
+    yield "memory, resident sum, most", f"{watch.rss_most:.0f} MiB"
+    parts = ", ".join(f"{kind} {size:.0f}" for kind, size in sorted(watch.most.items()))
+    yield "memory, shared pages once, most", f"{sum(watch.most.values()):.0f} MiB ({parts})"
+    times = []
+    for _ in range(flushes):
+        run.append(WARM_EVENTS)
+        times.append(run.timed()[0])
+    times.sort()
+    yield (
+        f"flush of 1.2 MB to covered, driver warm, {flushes} times",
+        (f"p50 {statistics.median(times):.2f} s, most {times[-1]:.2f} s"),
+    )
+    cpu, begun = indexing_cpu(node), time.monotonic()
+    time.sleep(IDLE_S)
+    share = 100 * (indexing_cpu(node) - cpu) / (time.monotonic() - begun)
+    yield "processor time of the idle driver", f"{share:.2f} % of one core"
+    yield "index bytes of raw bytes", f"{_index_bytes(run.status()) / run.raw:.3f}"
+
+
+def _index_bytes(status: dict[str, Any]) -> int:
+    families = [status["routing_key_lexicon"], *status["search_families"]]
+    return sum(int(each["bytes_at_rest"]) for each in families)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m ops.bench.indexing", description="What building indexes takes.")
+    parser.add_argument("--mib", type=int, default=256, help="of the bulk")
+    parser.add_argument("--flushes", type=int, default=12, help="of a little, to a warm driver")
+    parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
+    options = parser.parse_args()
+    machine.ensure_linux()
+    with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
+        folder = Path(name)
+        machine.ensure_real_disk(folder)
+        with running(folder) as (url, node), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+            print("| what | measured |\n| --- | --- |", flush=True)
+            for row, value in measure(Run(http, node), node, options.mib, options.flushes):
+                print(f"| {row} | {value} |", flush=True)
+        print(f"\n{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}")
+    return 0
+
+
+def _good(answer: httpx.Response) -> httpx.Response:
+    if not answer.is_success:
+        raise BenchError(f"{answer.request.method} {answer.request.url.path}: {answer.status_code} {answer.text[:200]}")
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())
