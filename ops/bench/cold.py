@@ -11,7 +11,7 @@ starts the node again for each case, so that nothing is in its memory:
 
 With `--peers`, one table of the node's log, folder and S3 store beside `@prisma/streams-server`: see cold_peers.py.
 
-    python -m ops.bench.cold --peers [--mb 1000] [--dir DIR] [--out FILE]
+    python -m ops.bench.cold --peers [--mb 500] [--dir DIR] [--out FILE]
 """
 
 import argparse
@@ -42,6 +42,7 @@ MEGABYTE = 1e6
 BATCHES_PER_APPEND = 16
 VARIANTS = 64
 PAGE_BYTES = 8 << 20
+ALONE_MB, PEERS_MB = 1000, 500
 READY_S_MAX = 60.0
 RELEASED_S_MAX = 300.0
 PROBE_S = 0.01
@@ -61,7 +62,7 @@ class SizedReader(PageReader):
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ops.bench.cold", description="Read history that left the log.")
-    parser.add_argument("--mb", type=int, default=1000)
+    parser.add_argument("--mb", type=int, help=f"megabytes of history ({ALONE_MB}, with --peers {PEERS_MB})")
     parser.add_argument("--dir", type=Path, help="where the data folder is made")
     parser.add_argument("--peers", action="store_true", help="one table: log, folder, SeaweedFS, and the peer's")
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --peers: where the report goes, too")
@@ -69,9 +70,9 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="cold-", dir=options.dir))
     try:
         if options.peers:
-            cold_peers.run(options.mb, folder, options.out)
+            cold_peers.run(options.mb or PEERS_MB, folder, options.out)
             return 0
-        size = fill(folder, options.mb)
+        size = fill(folder, options.mb or ALONE_MB)
         with node(folder) as pid:
             measure("adopted", pid, size)
             for _ in range(3):

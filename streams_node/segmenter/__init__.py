@@ -15,6 +15,7 @@ Dies     the child that builds: files without a seal, removed before the next at
     asyncio.create_task(segmenter.run(), name="segmenter")
     row = segmenter.demand()      # all that is on disk by now will be sealed: up to this row; wait for its publish
 
-`stage` is the loop in the node. `build` runs in a worker's child: `rows` reads the log, `check` finds the streams that
-are stuck, `batches` makes columns of rows, `ends` the lines for the catalogue. They speak by `messages`.
+`stage` is the loop in the node. `build` runs in a worker's child: `rows` takes a stretch of the log, which `slices`
+reads, and `plain` where rows are one small entry each; `columns` has it sorted by stream; `check` finds the streams
+that are stuck, `batches` makes entries of rows, `ends` the lines for the catalogue. They speak by `messages`.
 """
