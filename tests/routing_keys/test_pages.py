@@ -311,3 +311,19 @@ def test_pages_beside_appends_flushes_merges_and_indexing_have_what_was_there(tm
         assert await check(world, chance)
 
     run(tmp_path, test)
+
+
+def test_a_key_goes_with_the_last_entry_that_has_it(tmp_path: Path) -> None:
+    async def test(world: KeyWorld, chance: random.Random) -> None:  # noqa: ARG001
+        for keys in (["a"], ["b"], ["a", "c"]):
+            await world.append(keys)
+        await released(world)
+        await world.index([(0, 1), (1, 2), (2, 4)])
+        for earliest, keys in ((0, ["a", "b", "c"]), (1, ["a", "b", "c"]), (2, ["a", "c"]), (3, ["c"]), (4, [])):
+            await world.trim(earliest)
+            page = await world.page()
+            assert (page["keys"], page["coverage"]["complete"], page["next_after"]) == (keys, True, None)
+            # Of a cover that was cut in two only the entries know what is left.
+            assert page["coverage"]["scanned_uploaded_segments"] == (1 if earliest == 3 else 0)
+
+    run(tmp_path, test)
