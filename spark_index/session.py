@@ -208,5 +208,6 @@ def _forget_gateway() -> None:
     if gateway is not None:
         with contextlib.suppress(Exception):  # of a JVM that is gone
             gateway.shutdown()
+    SparkContext._active_spark_context = None  # noqa: SLF001 - of a JVM that was killed it stays, and forbids another
     SparkContext._gateway = None  # noqa: SLF001 - see above
     SparkContext._jvm = None  # noqa: SLF001 - see above

@@ -140,7 +140,7 @@ def marked(mark: str) -> dict[int, str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
-def test_the_program_works_and_leaves_no_process_when_its_parent_is_killed(
+def test_the_program_survives_its_java_and_leaves_no_process_when_its_parent_is_killed(
     bucket: Bucket, node: FakeNode, tmp_path: Path
 ) -> None:
     mark = f"STREAMS_TEST_MARK={tmp_path.name}"
@@ -159,7 +159,15 @@ def test_the_program_works_and_leaves_no_process_when_its_parent_is_killed(
         node.until(lambda node: bool(node.commits), "a commit", PATIENCE_S)
         node.until(lambda node: node.claims >= 2, "the next claim", PATIENCE_S)
         assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
-        assert any("java" in command for command in marked(mark).values())
+        (java,) = (process for process, command in marked(mark).items() if "/java " in command)
+        os.kill(java, signal.SIGKILL)
+        more = {2: entries(0, 100)}
+        node.give(put(bucket, more))
+        node.until(lambda node: {cover.stream for each in node.objects for cover in each.covers} == {1, 2}, "more work",
+                   PATIENCE_S)  # fmt: skip
+        node.until(lambda node: not node.leases and not node.work, "rest", PATIENCE_S)
+        assert keys_of(bucket.store, node.objects, tmp_path) == counted(held, more)
+        assert any("/java " in command and process != java for process, command in marked(mark).items())
         assert sum(1 for command in marked(mark).values() if "pyspark" in command) >= 1
         parent.kill()
         parent.wait()
