@@ -123,6 +123,7 @@ class Trie(Generic[T]):
 
     def __init__(self) -> None:
         self._root = _Place[T]()
+        self._named = 0
         self.size = 0
 
     def add(self, segments: Segments, who: T) -> None:
@@ -152,7 +153,8 @@ class Trie(Generic[T]):
         found: set[T] = set()
         if not is_own(name):
             self._add_globs(segments, found)
-        self._add_named(segments, found)
+        if self._named:
+            self._add_named(segments, found)
         return found
 
     def named(self, name: Name) -> set[T]:
@@ -171,10 +173,10 @@ class Trie(Generic[T]):
         found.update(at.named)
 
     def _add_globs(self, segments: Segments, found: set[T]) -> None:
-        places: set[_Place[T]] = set()
+        places: list[_Place[T]] = []
         _enter(places, self._root)
         for segment in segments:
-            moved: set[_Place[T]] = set()
+            moved: list[_Place[T]] = []
             for place in places:
                 if place.stays:
                     _enter(moved, place)
@@ -185,9 +187,10 @@ class Trie(Generic[T]):
                     _enter(moved, place.one)
             if not moved:
                 return
-            places = moved
+            places = moved if len(moved) == 1 else list(dict.fromkeys(moved))
         for place in places:
-            found.update(place.ends)
+            if place.ends:
+                found.update(place.ends)
 
     def _put(self, segments: Segments, who: T, *, globs: bool) -> None:
         place = self._root
@@ -198,7 +201,9 @@ class Trie(Generic[T]):
                 place.lead(segment, following, globs=globs)
             place = following
         ends = place.ends if globs else place.named
-        self.size += who not in ends
+        if who not in ends:
+            self.size += 1
+            self._named += not globs
         ends[who] = None
 
     def _take(self, segments: Segments, who: T, *, globs: bool) -> None:
@@ -213,14 +218,15 @@ class Trie(Generic[T]):
             return
         del ends[who]
         self.size -= 1
+        self._named -= not globs
         for at in range(len(segments) - 1, -1, -1):
             if not way[at + 1].empty:
                 return
             way[at].lead(segments[at], None, globs=globs)
 
 
-def _enter(places: set[_Place[T]], place: _Place[T]) -> None:
+def _enter(places: list[_Place[T]], place: _Place[T]) -> None:
     """Be at a place, and at every one that is reached from it without a segment."""
-    places.add(place)
+    places.append(place)
     if place.any is not None:
         _enter(places, place.any)
