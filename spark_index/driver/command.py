@@ -1,6 +1,7 @@
 """The command line of the driver, and the process around it."""
 
 import argparse
+import contextlib
 import os
 import secrets
 import shutil
@@ -61,10 +62,14 @@ def _end_well(driver: Driver, session: Session, folder: Path, log: Log) -> None:
         # At once, and without a word to anybody: the node's leases end with it. Java ends at our end.
         log("parent_gone", "warning")
         session.kill()
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGTERM)  # a Java that is still starting does not listen to its input yet
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
     if has_parent():
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)  # so that the group is our own
         watch_parent(parent_gone)
 
 

@@ -122,13 +122,13 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
 PARENT = """
 import subprocess, sys, time
 child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
-print(child.pid, flush=True)
 time.sleep(600)
 """
+IN_PROC = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
 
 
 def marked(mark: str) -> dict[int, str]:
-    """Living processes that have the mark in their environment, or are children of such: their ids and commands."""
+    """Living processes that have the mark in their environment: their ids and commands."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -139,52 +139,68 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
-def test_the_program_survives_its_java_and_leaves_no_process_when_its_parent_is_killed(
-    bucket: Bucket, node: FakeNode, tmp_path: Path
-) -> None:
-    mark = f"STREAMS_TEST_MARK={tmp_path.name}"
-    name, _, value = mark.partition("=")
-    temp = tmp_path / "t"
-    temp.mkdir()
-    environment = {**os.environ, name: value, "STREAMS_TOKEN": TOKEN, "TMPDIR": str(temp)}
+@contextmanager
+def parented(node: FakeNode, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process that has started a driver, and what its whole family has in its environment."""
+    mark = f"of-{folder.name}-{os.getpid()}"
+    (folder / "t").mkdir()
+    environment = {**os.environ, "TEST_MARK": mark, "STREAMS_TOKEN": TOKEN, "TMPDIR": str(folder / "t")}
     command = [sys.executable, "-m", "spark_index", "--node", node.url, "--master", "local[2]"]
-    held = {1: entries(0, 200)}
-    node.give(put(bucket, held))
-    with (tmp_path / "log").open("wb") as log:
-        parent = subprocess.Popen(
-            [sys.executable, "-c", PARENT, *command], env=environment, stdout=subprocess.PIPE, stderr=log
-        )
+    with (folder / "log").open("wb") as log:
+        parent = subprocess.Popen([sys.executable, "-c", PARENT, *command], env=environment, stderr=log)
     try:
-        node.until(lambda node: bool(node.commits), "a commit", PATIENCE_S)
-        node.until(lambda node: node.claims >= 2, "the next claim", PATIENCE_S)
-        assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
-        (java,) = (process for process, command in marked(mark).items() if "/java " in command)
-        os.kill(java, signal.SIGKILL)
-        more = {2: entries(0, 100)}
-        node.give(put(bucket, more))
-        node.until(lambda node: {cover.stream for each in node.objects for cover in each.covers} == {1, 2}, "more work",
-                   PATIENCE_S)  # fmt: skip
-        node.until(lambda node: not node.leases and not node.work, "rest", PATIENCE_S)
-        assert keys_of(bucket.store, node.objects, tmp_path) == counted(held, more)
-        assert any("/java " in command and process != java for process, command in marked(mark).items())
-        assert sum(1 for command in marked(mark).values() if "pyspark" in command) >= 1
-        parent.kill()
-        parent.wait()
-        ends = time.monotonic() + GONE_S
-        while (left := marked(mark)) and time.monotonic() < ends:
-            time.sleep(0.05)
-        assert left == {}
-        assert list(temp.rglob("*.parquet")) == []
+        yield parent, mark
     finally:
         for process in marked(mark):
             os.kill(process, signal.SIGKILL)
-        parent.kill()
         parent.wait()
-        assert parent.stdout is not None
-        parent.stdout.close()
+
+
+def kill(parent: subprocess.Popen[bytes], mark: str) -> dict[int, str]:
+    """Kill it, and see who is left a little later."""
+    parent.kill()
+    parent.wait()
+    ends = time.monotonic() + GONE_S
+    while (left := marked(mark)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    return left
+
+
+def java_of(mark: str) -> list[int]:
+    return [process for process, command in marked(mark).items() if "/java " in command]
+
+
+@IN_PROC
+def test_the_program_survives_its_java_and_leaves_no_process_when_its_parent_is_killed(
+    bucket: Bucket, node: FakeNode, tmp_path: Path
+) -> None:
+    held, more = {1: entries(0, 200)}, {2: entries(0, 100)}
+    node.give(put(bucket, held))
+    with parented(node, tmp_path) as (parent, mark):
+        node.until(lambda node: bool(node.objects), "a commit", PATIENCE_S)
+        (java,) = java_of(mark)
+        os.kill(java, signal.SIGKILL)
+        node.give(put(bucket, more))
+        node.until(lambda node: len(node.objects) == 2, "a commit by another Java", PATIENCE_S)
+        assert keys_of(bucket.store, node.objects, tmp_path) == counted(held, more)
+        assert len(java_of(mark)) == 1
+        assert any("pyspark" in command for command in marked(mark).values())
+        assert kill(parent, mark) == {}
+        assert list((tmp_path / "t").rglob("*.parquet")) == []
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
-    assert {"started", "working", "committed", "parent_gone"} <= set(events)
+    assert {"started", "working", "committed", "failed", "parent_gone"} <= set(events)
+
+
+@IN_PROC
+def test_a_java_that_is_still_starting_ends_with_the_parent_too(bucket: Bucket, node: FakeNode, tmp_path: Path) -> None:
+    node.give(put(bucket, {1: entries(0, 200)}))
+    with parented(node, tmp_path) as (parent, mark):
+        ends = time.monotonic() + PATIENCE_S
+        while not java_of(mark) and time.monotonic() < ends:
+            time.sleep(0.02)
+        assert java_of(mark)
+        assert kill(parent, mark) == {}
+    assert node.commits == []
 
 
 @contextmanager
