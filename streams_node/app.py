@@ -282,6 +282,8 @@ def _signals(context: Context, listeners: list[Listener]) -> Iterator[None]:
         log.info("stopping")
         context.ledger.refusals["shutting_down"] = _shutting_down()
         context.live.end_all()
+        if context.tiers.desk is not None:
+            context.tiers.desk.end()
         for listener in listeners:
             listener.should_exit = True
 

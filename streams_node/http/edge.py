@@ -17,7 +17,7 @@ from streams_node.http.direct import Direct
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED, RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
-from streams_node.http.routes import SUB_ROUTES, Access, RouteClass, cold_route
+from streams_node.http.routes import SUB_ROUTES, WAITING, Access, RouteClass, cold_route
 from streams_node.http.subs import route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
 
@@ -184,7 +184,7 @@ class Edge:
         except TimeoutError:
             raise RequestTimedOut from None
         seconds = time.perf_counter() - began
-        if seconds > self._slow_s:
+        if seconds > self._slow_s and route.name not in WAITING:
             log.warning("slow request", route=route.name, status=sent.status, seconds=round(seconds, 3))
         return sent.status
 

@@ -93,6 +93,11 @@ def known(db: sqlite3.Connection, made: Iterable[str]) -> bool:
     return all(db.execute(_INDEX.index_object, (each,)).fetchone() is not None for each in made)
 
 
+def any_idle(db: sqlite3.Connection) -> bool:
+    """Whether there are objects that cover nothing."""
+    return db.execute(_INDEX.idle_objects, {"limit": 1}).fetchone() is not None
+
+
 def kill_idle(db: sqlite3.Connection, now_us: int, limit: int) -> int:
     """Objects that cover nothing any more, as their streams are gone, leave the catalogue."""
     db.execute("BEGIN IMMEDIATE")

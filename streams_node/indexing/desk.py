@@ -18,6 +18,7 @@ from streams_node.errors import IndexRefused, LeaseEnded, StreamsError
 from streams_node.indexing.commit import (
     Checked,
     Outcome,
+    any_idle,
     check,
     commit,
     discard,
@@ -48,6 +49,8 @@ _CANDIDATES = 512  # streams that one claim looks at
 _PLACES_AT_ONCE = 8
 _MERGES_MAX = 8  # in one claim
 _INPUT_FAILURES_MAX = 3  # then an index object is given up, and what it covered is indexed again
+_IDLE_AT_ONCE = 1000
+_OUTLOOK_MAX = 5000  # streams that one look at what waits goes through
 _REST_S = 10.0
 _OPEN_END = 1 << 62
 
@@ -104,6 +107,7 @@ class Desk:
         self._planning = asyncio.Lock()
         self._committing = asyncio.Lock()
         self._bell = asyncio.Event()
+        self._ended = False
         self._watchers: dict[int, set[asyncio.Event]] = {}
 
     # --- drivers ---
@@ -118,7 +122,7 @@ class Desk:
             if found is not None:
                 return found
             left_s = deadline - self._clock()
-            if left_s <= 0:
+            if left_s <= 0 or self._ended:
                 return None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
@@ -198,16 +202,17 @@ class Desk:
         return found.get(stream)
 
     def outlook(self) -> Outlook:
+        """Of very many streams, the first ones stand for all."""
         now = self._clock()
-        entries = size = 0
-        oldest, asked = now, False
-        for stream in self._due:
-            standing = self._streams[stream]
-            entries += standing.uncovered
-            size += standing.bytes
-            oldest = min(oldest, now if standing.due_at is None else standing.due_at)
-            asked = asked or standing.asked
-        return Outlook(len(self._due), entries, size, now - oldest, asked)
+        looked = [self._streams[stream] for stream in islice(self._due, _OUTLOOK_MAX)]
+        share = len(self._due) / max(1, len(looked))
+        return Outlook(
+            len(self._due),
+            int(share * sum(each.uncovered for each in looked)),
+            int(share * sum(each.bytes for each in looked)),
+            now - min((each.due_at for each in looked if each.due_at is not None), default=now),
+            any(each.asked for each in looked),
+        )
 
     @property
     def wanted(self) -> bool:
@@ -236,7 +241,13 @@ class Desk:
     async def tend(self) -> None:
         """What is to be done now and then: leases that ended, objects without covers, plans that changed."""
         await self.follow()
-        await self._database.writer.run(kill_idle, self._parts.now_us(), 1000)
+        if await self._database.readers.run(any_idle):
+            await self._database.writer.run(kill_idle, self._parts.now_us(), _IDLE_AT_ONCE)
+
+    def end(self) -> None:
+        """The node stops: nobody waits for work any more."""
+        self._ended = True
+        self._ring()
 
     # --- planning ---
 

@@ -386,3 +386,13 @@ async def metrics(node: Any) -> dict[str, float]:
     reply = await ask(node, "GET", "/metrics")
     lines = [line.split(" ") for line in reply.body.decode().splitlines() if line.startswith("streams_index_")]
     return {name: float(value) for name, value in lines}
+
+
+@on_loop
+async def test_a_node_that_stops_does_not_wait_for_those_who_wait_for_work(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        waiting = asyncio.ensure_future(FakeDriver(node).claim(wait_ms=60_000))
+        while not desk_of(node)._bell._waiters:  # noqa: ASYNC110 - it rings for nobody
+            await asyncio.sleep(0)
+        desk_of(node).end()
+        assert await waiting is None
