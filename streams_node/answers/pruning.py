@@ -261,14 +261,12 @@ class _Wanted:
             reader = readers.get(cover.made)
             if reader is None:
                 return None
-            places = {name: ordinal for ordinal, name in enumerate(reader.objects)}
+            # By ordinal: a run that was merged may name one source twice, each time for other entries.
             if family == "lexicon":
                 keys = cast("Lexicon", reader)
-                named = {value: keys.objects_of(stream, value[1]) for value in values}
-            else:
-                exact = cast("Exact", reader)
-                named = {value: exact.objects_of(stream, *value) for value in values}
-            return {value: frozenset(places[name] for name in names) for value, names in named.items()}
+                return {value: frozenset(keys.ordinals_of(stream, value[1])) for value in values}
+            exact = cast("Exact", reader)
+            return {value: frozenset(exact.ordinals_of(stream, *value)) for value in values}
 
         found, _ = await self._runs.read([run_of(cover)], family, work)
         return found
