@@ -125,7 +125,17 @@ class Writer:
                 marked.add(name)
                 self._facts[self._name_of(name)].inexact += 1
                 document[name] = sound
-        self._open().add_json(json.dumps({**document, INEXACT: sorted(marked)}))
+        try:
+            self._open().add_json(json.dumps({**document, INEXACT: sorted(marked)}))
+        except ValueError:  # nothing is known that would do it; but an entry that is not there would be lost silently
+            self._feed_bare(document)
+
+    def _feed_bare(self, document: dict[str, Any]) -> None:
+        """Which entry it is, and that nothing is known of it."""
+        columns = [each.column for each in self._layout.columns]
+        for facts in self._facts.values():
+            facts.inexact += 1
+        self._open().add_json(json.dumps({name: document[name] for name in (SEG, ROW, TS)} | {INEXACT: columns}))
 
 
 class _Facts:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import tantivy
+from typing_extensions import override
 
 from indexers.companion import Layout, Pack, StitchingBroken, View, Writer, merge, stitching_works
 from indexers.companion.pack import FileFacts
@@ -214,6 +215,34 @@ def test_what_a_column_cannot_hold_is_marked_and_the_rest_of_the_record_is_found
     assert rows(view, Query.all_query()) == list(range(len(records)))
     facts = {each.name: (each.docs, each.inexact) for each in pack.directory.fields}
     assert facts == {"at": (3, 2), "f": (0, 0), "id": (6, 2), "n": (1, 1), "ok": (0, 0), "say": (3, 1)}
+
+
+def test_a_document_that_tantivy_refuses_is_there_and_marked(tmp_path: Path) -> None:
+    writer = Refusing("c", Layout(CONFIG.fields), tmp_path / "writer")
+    records = [{"id": "a"}, {"id": "refused", "n": 5}, {"id": "b"}]
+    writer.add([1] * 3, range(3), [0] * 3, table(records))
+    writer.finish(tmp_path / "made", ["o"], [cover(0, 3)])
+    view = View([Pack(tmp_path / "made")], tmp_path / "view")
+    assert rows(view, Query.all_query()) == [0, 1, 2]
+    assert (term(view, "f2", "a"), term(view, "f2", "b")) == ([0], [2])
+    for column in ("f0", "f2", "f3", "f5"):
+        assert term(view, "inexact", column) == [1]
+
+
+class Refusing(Writer):
+    """Its Tantivy refuses documents with a certain value, as a whole."""
+
+    @override
+    def _open(self) -> Any:
+        inner = super()._open()
+
+        class Picky:
+            def add_json(self, document: str) -> None:
+                if "refused" in document:
+                    raise ValueError(document)
+                inner.add_json(document)
+
+        return Picky()
 
 
 def test_a_document_of_ten_megabytes_is_indexed_like_others(tmp_path: Path) -> None:
