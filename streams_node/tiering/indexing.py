@@ -26,6 +26,7 @@ class Indexing:
         self.driver: Driver | None = None
         self._loop = asyncio.get_running_loop()
         self._listening: asyncio.Future[str] = self._loop.create_future()
+        self._following = False
         self._news: set[asyncio.Task[None]] = set()
 
     def listening(self, url: str) -> None:
@@ -51,6 +52,19 @@ class Indexing:
         """A generation names these objects now."""
         if self.desk.planned:
             self._soon(self._tell(objects), "index-news")
+
+    def declared(self) -> None:
+        """Something is declared of a stream: its plan may be another one."""
+        if not self._following:
+            self._following = True
+            self._soon(self._follow(), "index-follow")
+
+    async def _follow(self) -> None:
+        self._following = False
+        try:
+            await self.desk.follow()
+        except Exception as failure:  # noqa: BLE001 - the next look at the plans finds it
+            log.warning("plans of indexes were not followed", error=repr(failure))
 
     def doubt(self, made: str, reason: str) -> None:
         """A reader, in whatever thread, could not use an index object."""

@@ -106,6 +106,8 @@ class Tiering:
     def committed(self, batch: Batch) -> None:
         """The ledger has stored a batch."""
         self.pressure.committed(batch)
+        if batch.meant and self.indexing is not None:
+            self.indexing.declared()
 
     def register(self, metrics: Metrics) -> None:
         """The numbers of all stages."""

@@ -198,6 +198,11 @@ async def test_a_waiter_hears_of_commits_and_of_the_end_of_the_stream(tmp_path: 
         assert (reply.status, told(reply)["routing_key_index"]["lag_segments"]) == (200, 0)
         waiting = asyncio.ensure_future(status(node, query=query, tag=reply.headers["etag"]))
         await _attached(node)
+        await declare(node, A, {"search": SEARCH})
+        reply = await waiting
+        assert [each["family"] for each in told(reply)["search_families"]] == ["exact", "col", "fts"]
+        waiting = asyncio.ensure_future(status(node, query=query, tag=(await status(node)).headers["etag"]))
+        await _attached(node)
         assert (await ask(node, "DELETE", A)).status == 204
         assert (await waiting).status == 404
 
