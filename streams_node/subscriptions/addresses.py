@@ -41,10 +41,6 @@ class Target(NamedTuple):
     path: str
     authority: str
 
-    @property
-    def origin(self) -> str:
-        return f"{self.scheme}://{self.host}:{self.port}"
-
 
 class Policy(NamedTuple):
     """What the operator allows beyond the public internet."""

@@ -7,6 +7,7 @@ Dies     during a call: the wake is not marked as delivered, so the next start c
 
 import asyncio
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -65,10 +66,10 @@ class Deliveries:
         self.caller = Caller(policy, threads=settings.webhooks_parallel_max)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, subscription: Subscription, wake: Wake, after: Callable[[Subscription], None]) -> None:
-        """Call a webhook with a wake, and record what came of it; then `after`."""
-        subscription.calling = wake.generation
-        task = asyncio.create_task(self._deliver(subscription, wake, after), name=f"webhook-{subscription.id}")
+    def begin(self, subscription: Subscription, after: Callable[[Subscription], None]) -> None:
+        """Call a webhook when its turn comes, and record what came of it; then `after`."""
+        subscription.queued = True
+        task = asyncio.create_task(self._deliver(subscription, after), name=f"webhook-{subscription.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -78,9 +79,16 @@ class Deliveries:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.caller.close()
 
-    async def _deliver(self, subscription: Subscription, wake: Wake, after: Callable[[Subscription], None]) -> None:
+    async def _deliver(self, subscription: Subscription, after: Callable[[Subscription], None]) -> None:
+        wake: Wake | None = None
         try:
-            result = await self._called(subscription, wake)
+            async with self._lanes.place(_origin_of(subscription), failing=subscription.wake.failing):
+                await self._lanes.pace(self._desk.appends_per_second)
+                wake = await self._desk.wake_to_call(subscription)
+                if wake is None:
+                    return
+                self._lanes.spend(len(wake.seen))
+                result = await self._called(subscription, wake)
             crash_point("webhook.answered")
             self._counts.calls[result] += 1
             if result == "failed":
@@ -94,28 +102,28 @@ class Deliveries:
             log.warning("a webhook was not called", subscription=subscription.id, error=repr(problem))
             await asyncio.sleep(_BACKOFF_S)
         finally:
-            if subscription.calling == wake.generation:
+            if wake is None:
+                subscription.queued = False
+            elif subscription.calling == wake.generation:
                 subscription.calling = 0
-            after(subscription)
+            if wake is not None or not subscription.wanting:  # otherwise it waits for the database: it is rung anyway
+                after(subscription)
 
     async def _called(self, subscription: Subscription, wake: Wake) -> str:
         """`done`, `taken` or `failed`."""
+        self._counts.under_way += 1
         try:
             target = target_of(subscription.url or "", self._policy)
-            async with self._lanes.place(target.origin, failing=wake.failing):
-                await self._lanes.pace(self._desk.appends_per_second)
-                self._counts.under_way += 1
-                try:
-                    body = msgspec.json.encode(self._notice(subscription, wake))
-                    signature = self._keys.sign(body, self._desk.now_us())
-                    headers = (("Content-Type", "application/json"), ("Webhook-Signature", signature))
-                    timeout_s = min(self._timeout_ms, subscription.lease_ms) / 1000
-                    answered = await self.caller.call(target, headers, body, timeout_s)
-                finally:
-                    self._counts.under_way -= 1
+            body = msgspec.json.encode(self._notice(subscription, wake))
+            signature = self._keys.sign(body, self._desk.now_us())
+            headers = (("Content-Type", "application/json"), ("Webhook-Signature", signature))
+            timeout_s = min(self._timeout_ms, subscription.lease_ms) / 1000
+            answered = await self.caller.call(target, headers, body, timeout_s)
         except (CallFailed, WebhookRejected) as problem:
             log.info("a webhook failed", subscription=subscription.id, attempt=wake.attempts + 1, error=str(problem))
             return "failed"
+        finally:
+            self._counts.under_way -= 1
         if not 200 <= answered.status < 300:  # noqa: PLR2004 - HTTP's own numbers
             log.info(
                 "a webhook failed", subscription=subscription.id, attempt=wake.attempts + 1, status=answered.status
@@ -132,6 +140,11 @@ class Deliveries:
             f"{subscription.base}/v1/stream/__ds/subscriptions/{subscription.id}/callback",
             self._desk.token(subscription, wake),
         )
+
+
+def _origin_of(subscription: Subscription) -> str:
+    """Who is called, for sharing places: whatever the URL leads to."""
+    return urlsplit(subscription.url or "").netloc.lower()
 
 
 def stream_of(seen: Seen) -> WakeStream:

@@ -159,6 +159,24 @@ class Desk:
         else:
             await self._announce(subscription, wake, first.who)
 
+    def call_due(self, subscription: Subscription) -> bool:
+        """Whether a webhook is to be called with its current wake, now."""
+        wake = subscription.wake
+        waits = wake.phase is Phase.CALLING and not wake.delivered and subscription.calling != wake.generation
+        return waits and wake.attempt_us <= self._ledger.now_us()
+
+    async def wake_to_call(self, subscription: Subscription) -> Wake | None:
+        """What a webhook is to be called with: as late as this, so that the wake tells of all that came meanwhile."""
+        async with subscription.lock:
+            subscription.queued = False
+            await self.trusted(subscription)
+            if subscription.wanting:
+                await self.begin(subscription)
+            if not self.call_due(subscription):
+                return None
+            subscription.calling = subscription.wake.generation
+            return subscription.wake
+
     async def end_if_over(self, subscription: Subscription) -> None:
         """Take the wake from a holder whose lease has ended. The lock is held."""
         if subscription.wake.over(self._ledger.now_us()):

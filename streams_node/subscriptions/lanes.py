@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 _SHARE = 4
 _APPENDS_A_GAP = 1000.0  # a call costs about as much as ten appends: this keeps calls below a tenth of the time
-_GAPS_MAX = 8.0
+_GAPS_MAX = 4.0
+_STREAMS_A_TURN = 64
 
 
 class Lanes:
@@ -24,6 +25,7 @@ class Lanes:
         self._origins: dict[str, tuple[asyncio.Semaphore, int]] = {}
         self._gap_s = 1 / per_second_max
         self._next_s = 0.0
+        self._stretch = 1.0
 
     @asynccontextmanager
     async def place(self, origin: str, *, failing: bool) -> AsyncIterator[None]:
@@ -40,9 +42,14 @@ class Lanes:
         """Wait for a turn. The more appends there are, the rarer turns are: they take their time from appends."""
         now_s = asyncio.get_running_loop().time()
         turn_s = max(self._next_s, now_s)
-        self._next_s = turn_s + self._gap_s * min(_GAPS_MAX, 1 + appends_per_second / _APPENDS_A_GAP)
+        self._stretch = min(_GAPS_MAX, 1 + appends_per_second / _APPENDS_A_GAP)
+        self._next_s = turn_s + self._gap_s * self._stretch
         if turn_s > now_s:
             await asyncio.sleep(turn_s - now_s)
+
+    def spend(self, streams: int) -> None:
+        """A call that tells of many streams takes more than one turn."""
+        self._next_s += self._gap_s * self._stretch * (streams // _STREAMS_A_TURN)
 
     @asynccontextmanager
     async def _origin(self, origin: str) -> AsyncIterator[None]:

@@ -32,6 +32,7 @@ from streams_node.subscriptions.tables import (
     missing_links,
     text_of,
 )
+from streams_node.subscriptions.wakes import Phase
 from streams_node.wal.batch import COLUMNS
 from streams_node.wal.lookup import Name
 
@@ -121,7 +122,8 @@ class News:
                     continue
                 subscription.pending[name] = None
                 if state.id <= subscription.linked:
-                    self._ring(subscription)
+                    if subscription.wake.phase is Phase.IDLE:
+                        self._ring(subscription)
                     continue
                 if firsts is None:
                     firsts = _firsts(batch)

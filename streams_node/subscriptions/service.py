@@ -31,7 +31,7 @@ from streams_node.subscriptions.news import News
 from streams_node.subscriptions.registry import Registry
 from streams_node.subscriptions.subscription import Link, Subscription, Wanted
 from streams_node.subscriptions.tables import free_links, load, some_links
-from streams_node.subscriptions.wakes import Phase
+from streams_node.subscriptions.wakes import Kind
 from streams_node.wal.lookup import Name
 
 log = get_logger(__name__)
@@ -180,16 +180,16 @@ class Subscriptions:
     async def _do_due(self, subscription: Subscription) -> None:
         await self._desk.trusted(subscription)
         await self._desk.end_if_over(subscription)
-        if subscription.wanting:
+        if subscription.kind is Kind.WEBHOOK:
+            if not subscription.queued and (subscription.wanting or self._desk.call_due(subscription)):
+                self._deliveries.begin(subscription, self.ring)
+        elif subscription.wanting:
             await self._desk.begin(subscription)
-        wake = subscription.wake
-        waits = wake.phase is Phase.CALLING and not wake.delivered and subscription.calling != wake.generation
-        if waits and wake.attempt_us <= self._ledger.now_us():
-            self._deliveries.begin(subscription, wake, self.ring)
 
     def _set_alarm(self, subscription: Subscription) -> None:
         due_us = subscription.wake.due_us
-        if due_us is None or subscription.deleted or subscription.calling == subscription.wake.generation:
+        calling = subscription.queued or subscription.calling == subscription.wake.generation
+        if due_us is None or subscription.deleted or calling:
             return
         if not subscription.alarm_us or due_us < subscription.alarm_us:
             subscription.alarm_us = due_us

@@ -80,7 +80,7 @@ class Subscription:
 
     __slots__ = (
         "again", "alarm_us", "attending", "base", "calling", "created_us", "deleted", "description", "digest", "id",
-        "kind", "lease_ms", "linked", "lock", "missed", "named", "number", "pattern", "pending", "segments",
+        "kind", "lease_ms", "linked", "lock", "missed", "named", "number", "pattern", "pending", "queued", "segments",
         "since_row", "suspect", "url", "wake", "wake_stream",
     )  # fmt: skip
 
@@ -108,6 +108,7 @@ class Subscription:
         self.named: set[Name] = set()
         self.attending = self.again = False  # somebody looks at it; and has to look once more
         self.alarm_us = 0
+        self.queued = False  # a call waits for its turn
         self.calling = 0  # the generation of the wake that a call is on its way with
         self.deleted = False
         self.suspect = False  # a change of it may be stored or not
