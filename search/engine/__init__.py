@@ -1,0 +1,42 @@
+"""The search engine: one stream's pages of hits, from companions and from entries that are not indexed yet.
+
+    plan --translate--> Tantivy query --walk--> candidates in order --verify--> hits <--scan-- tail
+
+Owns     what a plan is as a query over a view, the order of hits, their scores, pages, and what is counted over them.
+Pulls    views of companions, entries of the tail, and single records by seq, as its caller gives them. No I/O of its
+         own but the views' files; no event loop: it runs in a thread, and Tantivy lets go of the interpreter.
+Hands on, from this package:
+
+    open_views(packs, folder) -> views          one, or one each where Tantivy's files cannot be stitched
+    Searcher(views, config, version)            .page(Ask) -> Page, .count(plan, stream, spans) -> (least, most),
+                                                .aggregate(Tally) -> results, .scorer(plan) -> record -> score or None
+    sort_of(raw, plan, config) -> keys          the effective sort; SortError
+    after_of(raw, keys, seq_of), shown(values, keys, offset_of)         `search_after` and the `sort` of a hit as JSON
+    scan(entries, plan, keys, ...) -> hits      the plain evaluator over the tail; `Searcher.page` calls it itself
+    build_mini(...) -> path                     a companion of entries that are not indexed yet
+    highlight(plan, record, version) -> fields  snippets of what matched
+
+Keeps    a page has the hits that the evaluator finds among exactly the entries that were given, in their order; pages
+         that go on after one another skip and repeat nothing, as long as the views are the same. No entry may be twice
+         in the views, nor in a span and in the tail.
+Dies     holds no state but what it reads off a view once.
+"""
+
+from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
+from search.engine.sorting import SortError, SortKey, SortValue, after_of, shown, sort_of
+
+__all__ = [
+    "Ask",
+    "Entry",
+    "Hit",
+    "OneViewNeeded",
+    "Page",
+    "Records",
+    "SortError",
+    "SortKey",
+    "SortValue",
+    "Span",
+    "after_of",
+    "shown",
+    "sort_of",
+]
