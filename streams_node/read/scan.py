@@ -213,6 +213,8 @@ def _sift_file(file: "SealedFile", row: int, start: int, end: int, sieve: Sieve,
             chunk = group_chunk(file, number, row + at - start, at, stop, sieve.key)
             at, some = _sift(chunk, sieve, room)
             entries += some
+            if at < stop:  # in the middle of the group: what comes next cannot be shown, or the page is full
+                break
         else:
             at = stop
         number += 1
