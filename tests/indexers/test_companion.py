@@ -11,13 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 import tantivy
+from hypothesis import given
+from hypothesis import strategies as st
 from typing_extensions import override
 
 from indexers.companion import Layout, Pack, StitchingBroken, View, Writer, merge, stitching_works
 from indexers.companion.pack import FileFacts
+from indexers.companion.write import _spaced
 from indexers.messages import Cover
 from indexers.records import Documents, Table
 from indexers.runs import IndexDamaged, IndexTooNew
+from search.language import words
 from streams_node.schema.search_config import SearchConfig, parse
 from tests.indexers.files import GOLDEN
 
@@ -251,6 +255,13 @@ def test_a_document_of_ten_megabytes_is_indexed_like_others(tmp_path: Path) -> N
     assert term(view, "f5", "w0") == term(view, "f5", "w1199999") == [1]
     assert rows(view, Query.phrase_query(view.schema, "f5", ["w1199998", "w1199999"])) == [1]
     assert view.docs == 3
+
+
+@given(st.text(st.characters(max_codepoint=0x250) | st.sampled_from("ΟΔΟΣςİǅ\u0301日_"), max_size=30))
+def test_the_words_of_a_text_are_those_of_the_evaluator(text: str) -> None:
+    assert [word for word in _spaced(text).split(" ") if word] == words(text)
+    lowest = "".join(map(chr, range(128)))
+    assert _spaced(lowest).split() == words(lowest)
 
 
 def test_a_writer_that_rested_goes_on(tmp_path: Path) -> None:
