@@ -59,12 +59,13 @@ def _end_well(driver: Driver, session: Session, folder: Path, log: Log) -> None:
         signal.signal(number, lambda *_: driver.interrupt())
 
     def parent_gone() -> None:
-        # At once, and without a word to anybody: the node's leases end with it. Java ends at our end.
+        # At once, and without a word to anybody: the node's leases end with it.
         log("parent_gone", "warning")
         session.kill()
-        if os.getpgrp() == os.getpid():
-            os.killpg(0, signal.SIGTERM)  # a Java that is still starting does not listen to its input yet
         shutil.rmtree(folder, ignore_errors=True)
+        if os.getpgrp() == os.getpid():
+            # This process too, and a Java that is just being started: it does not listen to its input yet.
+            os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
     if has_parent():

@@ -1,5 +1,6 @@
 """Tasks in Spark's workers: what a driver has them do, and what is left when a worker or a parent is killed."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,7 @@ def marked(mark: str) -> dict[int, str]:
     return found
 
 
-@contextmanager
+@contextlib.contextmanager
 def parented(node: FakeNode, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A process that has started a driver, and what its whole family has in its environment."""
     mark = f"of-{folder.name}-{os.getpid()}"
@@ -152,7 +152,8 @@ def parented(node: FakeNode, folder: Path) -> Iterator[tuple[subprocess.Popen[by
         yield parent, mark
     finally:
         for process in marked(mark):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         parent.wait()
 
 
@@ -203,7 +204,7 @@ def test_a_java_that_is_still_starting_ends_with_the_parent_too(bucket: Bucket, 
     assert node.commits == []
 
 
-@contextmanager
+@contextlib.contextmanager
 def cluster(folder: Path) -> Iterator[str]:
     """A standalone master and a worker of the pip package, on loopback."""
     home = Path(cloudpickle.__file__).parents[1]

@@ -67,7 +67,7 @@ def test_the_end_of_its_input_ends_a_driver_and_its_folder(node: FakeNode) -> No
     node.until(lambda node: node.claims >= 1, "a claim", PATIENCE_S)
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(PATIENCE_S) == 1
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
     assert process.stderr is not None
     with process.stderr as said:
         assert events(said.read()) == ["started", "parent_gone"]
