@@ -21,6 +21,7 @@ from tests.http.wire import Reply, ask
 from tests.pruning.indexed import Indexer, Row, Run, Source, cut
 from tests.selection.test_reads import FILTERS, check
 from tests.selection.world import JSON, KEYS, PATH, SEARCH, SERVICES, Entry, World, worlds
+from tests.tiers.node import until, value
 
 VOLATILE = {"x-request-id", "date", "stream-filter-scanned-bytes"}
 
@@ -73,17 +74,17 @@ class Indexed:
         meaning, chance = await self.meaning(), self.chance
         config = configs(meaning)[family]  # type: ignore[index] # a name of a family
         missing, at = list[tuple[int, int]](), 0
-        for first, until in [*self.covered(family, config), (end, end)]:
+        for first, behind in [*self.covered(family, config), (end, end)]:
             if at < min(first, end):
                 missing += cut(at, min(first, end), chance, 3)
-            at = max(at, until)
+            at = max(at, behind)
         chosen = [pair for pair in missing if chance.random() < 0.7]
         if not chosen:
             return
         stream, sources = (await self.state()).id, list[Source]()
-        for first, until in chosen:
-            rows, skipped = await self.rows(first, until)
-            sources.append(Source(stream, first, until, rows, skipped if family == "exact" else 0))
+        for first, behind in chosen:
+            rows, skipped = await self.rows(first, behind)
+            sources.append(Source(stream, first, behind, rows, skipped if family == "exact" else 0))
         if family == "lexicon":
             await self.indexer.lexicon(config, sources)
         else:
@@ -257,5 +258,43 @@ def test_an_answer_is_the_same_with_indexes_and_without(tmp_path: Path) -> None:
                 await indexed.index(family, len(world.entries))
             refused += await compare(world, chance, 40)
             assert refused
+
+    anyio.run(main)
+
+
+def test_a_page_of_sealed_entries_ends_before_one_that_cannot_be_shown(tmp_path: Path) -> None:
+    """Wherever in its row group it lies: the entries before it are shown, and the next page says why."""
+
+    async def main() -> None:
+        async with worlds(tmp_path / "world", flush_ms_max=3_600_000) as (world, _):
+
+            async def left() -> bool:
+                return not await value(world.node, "SELECT count(*) FROM log")
+
+            assert (await ask(world.node, "PUT", PATH, JSON)).status == 201
+            await declare(world, {"schema": OLD, "search": SEARCH})
+            entries = [{"n": number, "service": "api"} for number in ("A", "B", 5, "C")]
+            headers = JSON | {"stream-key": "k"}
+            assert (await ask(world.node, "POST", PATH, headers, json.dumps(entries).encode())).status == 204
+            await declare(world, {"schema": {}, "lens": LENS})
+            fields = {
+                name: {**field, "bindings": [*field["bindings"], {**field["bindings"][0], "version": 2}]}
+                for name, field in SEARCH["fields"].items()
+            }
+            await declare(world, {"search": SEARCH | {"fields": fields}})
+            for _ in range(2):
+                for selection in ("key=k", "filter=service:api", "filter=service:api&key=k"):
+                    page = await ask(world.node, "GET", f"{PATH}?{selection}")
+                    assert (page.status, json.loads(page.body)) == (
+                        200,
+                        [{"n": "a", "service": "api"}, {"n": "b", "service": "api"}],
+                    )
+                    following = await ask(
+                        world.node, "GET", f"{PATH}?{selection}&offset={page.headers['stream-next-offset']}"
+                    )
+                    assert following.status == 400
+                    assert b"cannot be shown" in following.body or b"type mismatch" in following.body
+                await world.seal()
+                await until(left, "the entries are in an object")
 
     anyio.run(main)
