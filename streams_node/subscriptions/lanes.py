@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 _SHARE = 4
 _APPENDS_A_GAP = 1000.0  # a call costs about as much as ten appends: this keeps calls below a tenth of the time
 _GAPS_MAX = 4.0
-_STREAMS_A_TURN = 64
+_STREAMS_A_TURN = 16
 
 
 class Lanes:

@@ -122,7 +122,7 @@ class News:
                     continue
                 subscription.pending[name] = None
                 if state.id <= subscription.linked:
-                    if subscription.wake.phase is Phase.IDLE:
+                    if subscription.wake.phase is Phase.IDLE and not subscription.queued:
                         self._ring(subscription)
                     continue
                 if firsts is None:

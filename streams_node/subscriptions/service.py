@@ -158,7 +158,7 @@ class Subscriptions:
             _ = self._begin(self._attend(subscription), f"subscription-{subscription.id}")
 
     def _ring_if_wanting(self, subscription: Subscription) -> None:
-        if subscription.wanting:
+        if subscription.wanting and not subscription.queued:  # one whose turn comes looks for news then
             self.ring(subscription)
 
     async def _attend(self, subscription: Subscription) -> None:
