@@ -82,6 +82,11 @@ SELECT s.id, max(coalesce(s.fork_seq, 0), s.earliest_seq), h.next_seq, m.registr
 -- Which entries of a stream are covered.
 SELECT family, config, first_seq, end_seq FROM index_covers WHERE stream = ?;
 
+-- name: other_config
+-- Whether anything covers a stream in a family under another configuration: two descents, however many covers there are.
+SELECT EXISTS (SELECT 1 FROM index_covers WHERE stream = :stream AND family = :family AND config < :config)
+    OR EXISTS (SELECT 1 FROM index_covers WHERE stream = :stream AND family = :family AND config > :config);
+
 -- name: next_fence
 -- The number of a new claim.
 UPDATE node SET value = value + 1 WHERE name = 'index_fence' RETURNING value;

@@ -271,6 +271,9 @@ def _insert(db: sqlite3.Connection, each: IndexObject, covers: list[Cover], now_
 
 def _retire_covered(db: sqlite3.Connection, stream: int, family: Family, desired: str | None) -> None:
     """Configurations of before go once the desired one covers as much."""
+    asked = {"stream": stream, "family": family, "config": desired or ""}
+    if not db.execute(_INDEX.other_config, asked).fetchone()[0]:
+        return
     by_config: dict[str, list[Span]] = {}
     for found, config, first, end in db.execute(_INDEX.spans_of, (stream,)):
         if found == family:

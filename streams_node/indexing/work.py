@@ -18,11 +18,11 @@ from streams_node.placement.made import ObjectFacts
 from streams_node.schema.jsontext import dumps, loads
 
 _INDEX = sql.queries("index")
-STRETCHES_MAX = 4000  # in a claim: its commit is one transaction, and appends wait for that
+STRETCHES_MAX = 1000  # in a claim: its commit is one transaction, some 20 µs a cover, and appends wait for that
 MEANING_BYTES_MAX = 8 << 20
 MERGED = 16
 LEVELS = 6
-COVERS_MERGED_MAX = 20_000  # of the inputs of a merge, for the same reason
+COVERS_MERGED_MAX = 4000  # of the inputs of a merge, for the same reason
 _LOOKED_AT = 500
 
 
