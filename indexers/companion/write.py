@@ -186,6 +186,8 @@ def _physical(columns: ColumnsOf, column: Column, inexact: _Inexact) -> list[tup
     if kind is Kind.KEYWORD:
         return [(name, _keywords(name, column, inexact))]
     if kind is Kind.TEXT:
+        for at in column.many:  # a clause wants all its words in one value
+            _note(inexact, at, name)
         return [(name, _worded(name, column, inexact))]
     if kind is Kind.INTEGER:
         return [(name, _clamped(name, column, inexact))]

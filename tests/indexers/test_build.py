@@ -49,7 +49,7 @@ QUERIES = [
     "f:<0", "f:>1e200", "b:true", "-b:false", 't:>"2026-02-02"', "t:<1770000040000", 't:>"+200000-01-01"', "m:red",
     'm:"red green"', 'm:"straße οδος"', "m:istanbul", "m:str*", "w:naïve", "w:日本", "tags.all:same", "tags.all:b*",
     "-tags.all:same", "red", "red blue", "k:a n:>2", "(k:a OR n:3) -b:true", "m:red OR has:w", "-(m:red OR n:>3)",
-    f"k:{'x' * 600}", "m:" + "q" * 16_000, "m:qqq*", "k:qqq*",
+    f"k:{'x' * 600}", "m:" + "q" * 16_000, "m:qqq*", "k:qqq*", "m:a_b", "m:x1_red",
 ]  # fmt: skip
 
 
