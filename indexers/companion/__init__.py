@@ -14,9 +14,10 @@ Hands on, from this package:
 
 Keeps    every entry of a cover is a document, with the columns `seg` (stream) and `row` (sequence), whatever is in it.
          What a column cannot hold as it is (integers and dates outside of 64 bits, terms beyond TERM_BYTES_MAX, text
-         that is not Unicode, several texts apart from each other) is clamped, left out or run together, and the document
-         says so in its column `inexact`: the evaluator decides about it. All else is as the evaluator sees it. Nothing
-         is stored: a document is a row of a sealed object. A damaged file is `IndexDamaged`, before anything is searched.
+         that is not Unicode, several texts apart from each other) is clamped, left out or run together, and the
+         document says so in its column `inexact`: the evaluator decides about it. All else is as the evaluator sees
+         it. Nothing is stored: a document is a row of a sealed object. A damaged file is `IndexDamaged`, before
+         anything is searched.
 Dies     while writing: files in the folder it was given. While searching: a folder of links.
 """
 
