@@ -22,7 +22,9 @@ Keeps    a page has the hits that the evaluator finds among exactly the entries 
 Dies     holds no state but what it reads off a view once.
 """
 
+from search.engine.mini import build_mini
 from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
+from search.engine.search import Searcher, open_views
 from search.engine.sorting import SortError, SortKey, SortValue, after_of, shown, sort_of
 
 __all__ = [
@@ -32,11 +34,14 @@ __all__ = [
     "OneViewNeeded",
     "Page",
     "Records",
+    "Searcher",
     "SortError",
     "SortKey",
     "SortValue",
     "Span",
     "after_of",
+    "build_mini",
+    "open_views",
     "shown",
     "sort_of",
 ]

@@ -25,10 +25,13 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """`sort` is aligned with the sort keys: canonical values, the score, or the seq; None where there is none."""
+    """`sort` is aligned with the sort keys: canonical values, the score, or the seq; None where there is none.
+
+    `score` is None where the order did not need it: `Searcher.scorer` tells it of the record.
+    """
 
     seq: int
-    score: float
+    score: float | None
     sort: tuple[SortValue, ...]
 
 
@@ -77,4 +80,4 @@ class Page:
     timed_out: bool
     verified: int
     scanned: int
-    ms: Mapping[str, float] = field(default_factory=dict)  # by phase: walk, verify, scan, count
+    ms: Mapping[str, float] = field(default_factory=dict)  # by phase: scan, odd, walk, count

@@ -1,11 +1,30 @@
 """Pages of hits over views and a tail."""
 
-from collections.abc import Sequence
+import heapq
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
-from indexers.companion import Pack, View, stitching_works
-from search.engine.model import Ask, Page
-from streams_node.schema.search_config import SearchConfig
+import tantivy
+
+from indexers.companion import Layout, Pack, View, stitching_works
+from search.engine.bm25 import OfRecords, Score, Statistics, bm25, idf
+from search.engine.model import Ask, Hit, OneViewNeeded, Page, Span
+from search.engine.scan import Scanned, reader, scan
+from search.engine.sorting import SortKey, SortValue, place_of
+from search.engine.source import Source, both, some, unscored, without
+from search.engine.translate import Translator
+from search.engine.walk import TimeOver, Walker
+from search.language import Matcher, Plan, matcher
+from streams_node.schema.search_config import Field, SearchConfig
+
+_Values = tuple[SortValue, ...]
+VERIFIED_AT_ONCE = 32  # entries that are read together, at first; then four times as many
+VERIFIED_MAX = 2_000  # and so many at most; also, so many are read only to count them
 
 
 def open_views(packs: Sequence[Pack], folder: Path) -> tuple[View, ...]:
@@ -21,9 +40,196 @@ class Searcher:
     """Searches of streams of one configuration and schema version over the same views. For any number of threads."""
 
     def __init__(self, views: Sequence[View], config: SearchConfig, version: int) -> None:
-        self._views = tuple(views)
-        self._config = config
-        self._version = version
+        layout = Layout(config.fields)
+        self._sources = tuple(Source(view, layout) for view in views)
+        self.version = version
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return self._sources
 
     def page(self, ask: Ask) -> Page:
-        raise NotImplementedError
+        """The next hits. Scores need one view: OneViewNeeded."""
+        return _Search(self, ask).page()
+
+    def count(self, plan: Plan, stream: int, spans: Sequence[Span]) -> tuple[int, int]:
+        """At least and at most so many entries of the spans match, as far as the index knows."""
+        least = most = 0
+        for source in self._sources:
+            base, pair = source.entries_query(stream, spans), Translator(source).pair(plan)
+            lower = source.count(both(base, pair.lower))
+            least += lower
+            most += lower if pair.exact else source.count(both(base, pair.upper))
+        return least, most
+
+    def scorer(self, plan: Plan, tail: Sequence[object] = ()) -> Score:
+        """The function from a record to its score, as pages have it; `tail` are records, needed without a view."""
+        return bm25(plan, self.version, self.statistics(plan, tail))
+
+    def statistics(self, plan: Plan, tail: Sequence[object]) -> Statistics:
+        if len(self._sources) > 1:
+            raise OneViewNeeded("scores need one index of all entries")
+        return self._sources[0] if self._sources else OfRecords(tail, plan, self.version)
+
+
+class _Parts(NamedTuple):
+    """The documents of one view that a search is about; each is in one of the parts."""
+
+    source: Source
+    sure: tantivy.Query  # match
+    doubt: tantivy.Query | None  # may match, and the index has their place in the order
+    odd: list[_Values]  # match, but only their records tell, or only they tell the place: in order
+
+
+class _Search:
+    """One page in the making."""
+
+    def __init__(self, searcher: Searcher, ask: Ask) -> None:
+        self._ask = ask
+        self._sources = searcher.sources
+        self._version = searcher.version
+        self._matches: Matcher = matcher(ask.plan, self._version)
+        self._statistics: Statistics | None = None
+        self._score: Score = lambda _: None
+        if any(key.by == "score" for key in ask.sort):
+            self._statistics = searcher.statistics(ask.plan, [entry.record for entry in ask.tail])
+            self._score = bm25(ask.plan, self._version, self._statistics)
+        self._sort_values = reader(ask.sort, self._version, self._score)
+        self._place = place_of(ask.sort)
+        self._bound = None if ask.after is None else self._place(ask.after)
+        self._verified = 0
+        self._ms: dict[str, float] = defaultdict(float)
+
+    def page(self) -> Page:
+        ask, rows, over = self._ask, list[_Values](), False
+        total, exact = 0, False
+        with self._timed("scan"):
+            scanned = scan(
+                ask.tail, self._matches, self._sort_values, ask.sort, after=ask.after, size=ask.size, over=ask.over
+            )
+        try:
+            with self._timed("odd"):
+                parts = [self._parts(source) for source in self._sources]
+            with self._timed("walk"):
+                walks = [walk for part in parts for walk in self._walks(part)]
+                for row in heapq.merge(*walks, scanned.rows, key=self._place):
+                    rows.append(row)
+                    if len(rows) == ask.size:
+                        break
+            with self._timed("count"):
+                total, exact = self._total(rows, scanned, parts)
+        except TimeOver:
+            over = True
+        over = over or scanned.seen < len(ask.tail)
+        return Page(
+            hits=[Hit(int(row[-1] or 0), self._score_of(row), row) for row in rows],
+            total=max(total, len(rows)),
+            relation="eq" if exact and not over else "gte",
+            timed_out=over,
+            verified=self._verified,
+            scanned=scanned.seen,
+            ms=dict(self._ms),
+        )
+
+    def _score_of(self, row: _Values) -> float | None:
+        at = next((at for at, key in enumerate(self._ask.sort) if key.by == "score"), None)
+        return None if at is None else float(row[at] or 0.0)
+
+    # --- a view ---
+
+    def _parts(self, source: Source) -> _Parts:
+        ask, translator = self._ask, Translator(source)
+        base, pair = source.entries_query(ask.stream, ask.spans), translator.pair(ask.plan)
+        lower, upper = both(base, pair.lower), both(base, pair.upper)
+        doubt = None if pair.exact else without(upper, pair.lower)
+        odd = self._odd(source, translator)
+        if odd is None:
+            return _Parts(source, lower, doubt, [])
+        rows = sorted(self._read_all(source, both(upper, odd)), key=self._place)
+        return _Parts(source, without(lower, odd), None if doubt is None else without(doubt, odd), rows)
+
+    def _odd(self, source: Source, translator: Translator) -> tantivy.Query | None:
+        """Documents whose sort values or scores are not in the index."""
+        sorted_by = [key.field for key in self._ask.sort if key.field is not None]
+        found = [
+            source.inexact_query(source.layout.of(field.name)) for field in sorted_by if field.name in source.inexact
+        ]
+        if self._ask.sort[0].by == "score":
+            found += translator.doubts(self._ask.plan)
+        return some(found) if found else None
+
+    def _walks(self, part: _Parts) -> Iterator[Iterator[_Values]]:
+        ask = self._ask
+        walker = Walker(part.source, self._read, ask.over, ask.size)
+        sure = part.sure
+        if ask.sort[0].by == "score":
+            scored = Translator(part.source).scored(ask.plan, self._idf)
+            sure = both(unscored(sure), scored)
+        yield walker.walk(sure, ask.sort, ask.after)
+        if part.doubt is not None:
+            yield self._sifted(walker.walk(part.doubt, ask.sort, ask.after))
+        yield iter([row for row in part.odd if self._bound is None or self._place(row) > self._bound])
+
+    def _idf(self, field: Field, token: str) -> float:
+        assert self._statistics is not None  # noqa: S101 - a search by score has them
+        return idf(self._statistics, field, token)
+
+    # --- records ---
+
+    def _sifted(self, rows: Iterator[_Values]) -> Iterator[_Values]:
+        """The rows whose records match."""
+        count = VERIFIED_AT_ONCE
+        while chunk := list(islice(rows, count)):
+            records = self._records([int(row[-1] or 0) for row in chunk])
+            for row in chunk:
+                if int(row[-1] or 0) in records and self._matches(records[int(row[-1] or 0)]):
+                    yield row
+            count = min(VERIFIED_MAX, count * 4)
+
+    def _read_all(self, source: Source, query: tantivy.Query) -> Iterator[_Values]:
+        """The rows of all documents of a query whose records match."""
+        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX)
+        seqs = walker.walk(query, [SortKey("offset", descending=False)], None)
+        while chunk := [int(row[0] or 0) for row in islice(seqs, VERIFIED_MAX)]:
+            for seq, record in self._records(chunk).items():
+                if self._matches(record):
+                    yield self._sort_values(seq, record)
+
+    def _read(self, seqs: Sequence[int], keys: Sequence[SortKey]) -> dict[int, _Values]:
+        values = reader(keys, self._version, self._score)
+        return {seq: values(seq, record) for seq, record in self._records(seqs).items()}
+
+    def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        if self._ask.over():
+            raise TimeOver
+        self._verified += len(seqs)
+        return self._ask.records(seqs)
+
+    # --- how many ---
+
+    def _total(self, rows: Sequence[_Values], scanned: Scanned, parts: Sequence[_Parts]) -> tuple[int, bool]:
+        ask = self._ask
+        if ask.after is None and len(rows) < ask.size:
+            return len(rows), True
+        if not ask.total:
+            return len(rows), False
+        found, exact = scanned.matches, True
+        for part in parts:
+            if ask.over():
+                raise TimeOver
+            found += len(part.odd) + part.source.count(part.sure)
+            if part.doubt is None:
+                continue
+            if part.source.count(part.doubt) > VERIFIED_MAX:
+                exact = False
+            else:
+                found += sum(1 for _ in self._read_all(part.source, part.doubt))
+        return found, exact
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._ms[phase] += (time.perf_counter() - started) * 1000

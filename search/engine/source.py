@@ -1,0 +1,160 @@
+"""One view, and what a search must know of it beyond its documents."""
+
+import json
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import tantivy
+
+from indexers.companion import ColumnsOf, Layout, View
+from indexers.companion.layout import INEXACT, ROW, SEG
+from search.engine.model import Span
+from streams_node.schema.search_config import Field, Kind
+
+Query = tantivy.Query
+_Clauses = Sequence[tuple[tantivy.Occur, tantivy.Query]]
+MUST, NOT, SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
+U64_MAX = 2**64 - 1
+
+
+class Source:
+    """A view of companions of one layout. What it reads off the view once is kept."""
+
+    def __init__(self, view: View, layout: Layout) -> None:
+        self.view = view
+        self.searcher = view.searcher
+        self.schema = view.schema
+        self.layout = layout
+        self._single: dict[str, bool] = {}
+        self._averages: dict[str, float] = {}
+
+    @property
+    def docs(self) -> int:
+        return self.view.docs
+
+    @cached_property
+    def inexact(self) -> frozenset[str]:
+        """The fields of which some document does not hold what its record holds."""
+        directories = [pack.directory for pack in self.view.packs]
+        return frozenset(facts.name for each in directories for facts in each.fields if facts.inexact)
+
+    def inexact_query(self, columns: ColumnsOf) -> tantivy.Query:
+        return Query.term_query(self.schema, INEXACT, columns.column, "basic")
+
+    def entries_query(self, stream: int, spans: Sequence[Span]) -> tantivy.Query:
+        """The entries of a stream that lie in the spans."""
+        one = Query.term_query(self.schema, SEG, stream)
+        wanted = merged(spans)
+        if not wanted:
+            return Query.empty_query()
+        if self._within(stream, wanted):
+            return Query.all_query() if self._streams == {stream} else one
+        rows = [self.rows_query(first, end - 1) for first, end in wanted]
+        return both(one, rows[0] if len(rows) == 1 else some(rows))
+
+    def rows_query(self, first: int, last: int) -> tantivy.Query:
+        return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, max(0, first), last)
+
+    @cached_property
+    def _streams(self) -> set[int]:
+        return {cover.stream for pack in self.view.packs for cover in pack.directory.covers}
+
+    def _within(self, stream: int, spans: Sequence[Span]) -> bool:
+        covers = [each for pack in self.view.packs for each in pack.directory.covers if each.stream == stream]
+        return all(any(first <= cover.first_seq and cover.end_seq <= end for first, end in spans) for cover in covers)
+
+    def single(self, columns: ColumnsOf) -> bool:
+        """Whether no document has several values in this fast column."""
+        known = self._single.get(columns.column)
+        if known is None:
+            every = Query.all_query()
+            counts = self.searcher.aggregate(every, {"n": {"value_count": {"field": columns.column}}})
+            known = int(counts["n"]["value"]) == self.count(Query.exists_query(columns.column))
+            self._single[columns.column] = known
+        return known
+
+    def count(self, query: tantivy.Query) -> int:
+        found: Any = self.searcher.search(query, limit=1)  # its types lack `count`
+        return int(found.count)
+
+    def values(self, column: str, found: Sequence[Any]) -> list[Any]:
+        """The first value of each document in a fast column of numbers."""
+        return self.searcher.fast_field_values(column, list(found))
+
+    # --- statistics of scores ---
+
+    def frequency(self, field: Field, token: str) -> int:
+        return int(self.searcher.doc_freq(self.layout.of(field.name).column, token)) if fits(token) else 0
+
+    def average(self, field: Field) -> float:
+        """Words in the field, over all documents; 0 when there are none."""
+        if field.kind is Kind.KEYWORD:
+            return 1.0
+        known = self._averages.get(field.name)
+        if known is None:
+            known = self._averages[field.name] = self._average(self.layout.of(field.name).column)
+        return known
+
+    def _average(self, column: str) -> float:
+        """Tantivy tells it only where it explains a score."""
+        terms = self.searcher.terms_with_prefix(column, "", limit=1)
+        if not terms:
+            return 0.0
+        query = Query.term_query(self.schema, column, terms[0][0])
+        (_, address), *_ = self.searcher.search(query, limit=1).hits
+        return _found(json.loads(query.explain(self.searcher, address).to_json()), "avgdl")
+
+
+def _found(explanation: Any, name: str) -> float:
+    if explanation["description"].startswith(name):
+        return float(explanation["value"])
+    found = [_found(each, name) for each in explanation.get("details", ())]
+    return next((each for each in found if not math.isnan(each)), math.nan)
+
+
+def fits(token: str) -> bool:
+    """Whether Tantivy can be asked for this term."""
+    try:
+        token.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def merged(spans: Sequence[Span]) -> list[Span]:
+    """Without overlaps and neighbours, in order."""
+    found: list[Span] = []
+    for first, end in sorted(spans):
+        if first >= end:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return found
+
+
+# --- queries of queries ---------------------------------------------------------------------------------------------
+
+
+def both(*parts: tantivy.Query) -> tantivy.Query:
+    return Query.boolean_query([(MUST, part) for part in parts])
+
+
+def some(parts: Sequence[tantivy.Query]) -> tantivy.Query:
+    return Query.boolean_query([(SHOULD, part) for part in parts])
+
+
+def without(query: tantivy.Query, other: tantivy.Query) -> tantivy.Query:
+    return Query.boolean_query([(MUST, query), (NOT, other)])
+
+
+def none_of(query: tantivy.Query) -> tantivy.Query:
+    """Negation alone matches nothing in Tantivy."""
+    return without(Query.all_query(), query)
+
+
+def unscored(query: tantivy.Query) -> tantivy.Query:
+    return Query.const_score_query(query, 0.0)

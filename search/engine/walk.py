@@ -1,0 +1,275 @@
+"""Documents of a view in the order of some sort keys, one after the other, from a given place on.
+
+Keeps    every document of the query that comes after the place is handed on once, in order; nothing is capped, however
+         many have equal values. Only what is needed is looked at: the caller stops when it has a page.
+
+Tantivy sorts by one column, with documents that have no value last and ties in any order. So a key is walked value by
+value: the documents with one value are a query of their own, walked by the keys behind it, unless they are few. Columns
+in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import tantivy
+
+from indexers.companion import ColumnsOf
+from indexers.companion.layout import ROW
+from search.engine.model import Over
+from search.engine.sorting import SortKey, SortValue, place_of
+from search.engine.source import U64_MAX, Query, Source, both, without
+from streams_node.schema.search_config import Kind
+
+_Values = tuple[SortValue, ...]
+_Found = tuple[Any, Any]  # a value or a score, and the address of a document
+Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort values off the records, by seq
+
+WINDOW_MIN, WINDOW_MAX = 64, 65_536
+_AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
+
+
+class TimeOver(Exception):
+    """The deadline has passed: what was handed on so far is right."""
+
+
+class Walker:
+    """Walks over one view. `scored` is the query for scores; it has the documents of the query that is walked."""
+
+    def __init__(self, source: Source, read: Read, over: Over, size: int) -> None:
+        self._source = source
+        self._searcher = source.searcher
+        self._read = read
+        self._over = over
+        self._window = max(WINDOW_MIN, size + 1)
+
+    def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+        """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key."""
+        key, rest = keys[0], keys[1:]
+        if key.by == "offset":
+            yield from self._by_offset(query, key, after)
+        elif key.by == "score":
+            yield from self._by_score(query, keys, after)
+        else:
+            yield from self._by_field(query, key, rest, after)
+
+    # --- offset ---
+
+    def _by_offset(self, query: tantivy.Query, key: SortKey, after: _Values | None) -> Iterator[_Values]:
+        low, high, window = 0, U64_MAX, self._window
+        if after is not None and after[0] is not None:
+            low, high = (0, int(after[0]) - 1) if key.descending else (int(after[0]) + 1, U64_MAX)
+        elif after is not None and not key.descending:
+            return  # null is the greatest
+        bounded = after is not None
+        while low <= high:
+            part = both(query, self._source.rows_query(low, high)) if bounded else query
+            found = self._sorted(part, ROW, key, window)
+            for seq, _ in found:
+                yield (int(seq),)
+            if len(found) < window:
+                return
+            last, bounded, window = int(found[-1][0]), True, min(WINDOW_MAX, window * 4)
+            low, high = (low, last - 1) if key.descending else (last + 1, high)
+
+    # --- fields ---
+
+    def _by_field(
+        self, query: tantivy.Query, key: SortKey, rest: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        """Documents without a value and those with one, in the order that the direction wants."""
+        assert key.field is not None  # noqa: S101 - a key of a field has one
+        columns = self._source.layout.of(key.field.name)
+        without_value = without(query, Query.exists_query(columns.column))
+        if key.descending and (after is None or after[0] is None):
+            yield from self._under(None, without_value, rest, None if after is None else after[1:])
+        if after is None or after[0] is not None or key.descending:
+            valued = after if after is not None and after[0] is not None else None
+            yield from self._with_value(query, columns, key, rest, valued)
+        if not key.descending:
+            inner = after[1:] if after is not None and after[0] is None else None
+            yield from self._under(None, without_value, rest, inner)
+
+    def _under(
+        self, value: SortValue, query: tantivy.Query, rest: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        """All documents of the query have this value."""
+        if any(key.by == "score" for key in rest):
+            place = place_of(rest)
+            rows = iter([row for row in self._all(query, rest) if after is None or place(row) > place(after)])
+        else:
+            rows = self.walk(query, rest, after)
+        for row in rows:
+            yield (value, *row)
+
+    def _with_value(
+        self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        if not self._source.single(columns):
+            found = self._windows(lambda window, offset: self._sorted(query, columns.column, key, window, offset))
+            yield from self._grouped(found, (key, *rest), after)
+            return
+        if after is not None:
+            yield from self._under(after[0], both(query, self._equal(columns, after[0])), rest, after[1:])
+        bound = None if after is None else after[0]
+        if columns.field.kind is Kind.BOOL:
+            for value in (True, False) if key.descending else (False, True):
+                if bound is None or (value < bound if key.descending else value > bound):  # type: ignore[operator]
+                    yield from self._under(value, both(query, self._equal(columns, value)), rest, None)
+        elif columns.field.kind is Kind.KEYWORD:
+            yield from self._by_keyword(query, columns, key, rest, bound)
+        else:
+            yield from self._by_number(query, columns, key, rest, bound)
+
+    def _by_number(
+        self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], bound: SortValue
+    ) -> Iterator[_Values]:
+        window = self._window
+        while True:
+            part = query if bound is None else both(query, self._beyond(columns, key, bound))
+            batch = [each for each in self._sorted(part, columns.column, key, window) if each[0] is not None]
+            if len(batch) < window:
+                yield from self._grouped(iter(batch), (key, *rest), None)
+                return
+            bound = batch[-1][0]
+            yield from self._grouped((each for each in batch if each[0] != bound), (key, *rest), None)
+            yield from self._under(bound, both(query, self._equal(columns, bound)), rest, None)
+            window = min(WINDOW_MAX, window * 4)
+
+    def _by_keyword(
+        self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], bound: SortValue
+    ) -> Iterator[_Values]:
+        """Tantivy has no ranges of terms, but it lists those behind one."""
+        column, window = columns.column, self._window
+        while True:
+            self._check()
+            order = "desc" if key.descending else "asc"
+            listed: dict[str, Any] = {"size": window, "sources": [{"k": {"terms": {"field": column, "order": order}}}]}
+            if bound is not None:
+                listed["after"] = {"k": f"str:{bound}"}
+            buckets = self._searcher.aggregate(query, {"c": {"composite": listed}})["c"]["buckets"]
+            for values, count in _chunks(buckets, window):
+                if len(values) == 1:
+                    (value,) = values
+                    yield from self._under(value, both(query, self._equal(columns, value)), rest, None)
+                else:
+                    part = both(query, Query.term_set_query(self._source.schema, column, values))
+                    yield from self._grouped(iter(self._sorted(part, column, key, count)), (key, *rest), None)
+            if len(buckets) < window:
+                return
+            bound, window = buckets[-1]["key"]["k"], min(4096, window * 4)
+
+    def _equal(self, columns: ColumnsOf, value: Any) -> tantivy.Query:
+        schema, column = self._source.schema, columns.column
+        if columns.field.kind is Kind.KEYWORD:
+            return Query.term_query(schema, column, value, "basic")
+        if columns.field.kind is Kind.BOOL:
+            return Query.term_query(schema, column, value)
+        return Query.range_query(schema, column, _type(columns), value, value)
+
+    def _beyond(self, columns: ColumnsOf, key: SortKey, value: Any) -> tantivy.Query:
+        schema, column, kind = self._source.schema, columns.column, _type(columns)
+        if key.descending:
+            return Query.range_query(schema, column, kind, None, value, include_upper=False)
+        return Query.range_query(schema, column, kind, value, None, include_lower=False)
+
+    # --- windows ---
+
+    def _by_score(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+        if keys[0].descending:
+            if after is not None and after[0] is None:
+                after = None  # null comes first
+            found = self._windows(lambda window, offset: self._best(query, window, offset))
+        else:
+            if after is not None and after[0] is None:
+                return
+            found = iter(reversed(list(self._windows(lambda window, offset: self._best(query, window, offset)))))
+        yield from self._grouped(found, keys, after)
+
+    def _best(self, query: tantivy.Query, window: int, offset: int) -> list[_Found]:
+        """With a count Tantivy looks at every document, so that scores are the same ones for every window."""
+        self._check()
+        return list(self._searcher.search(query, limit=window, offset=offset, count=True).hits)
+
+    def _windows(self, fetch: Callable[[int, int], list[_Found]]) -> Iterator[_Found]:
+        window, offset = self._window, 0
+        while True:
+            found = fetch(window, offset)
+            for each in found:
+                if each[0] is None:
+                    return
+                yield each
+            if len(found) < window:
+                return
+            offset, window = offset + window, min(WINDOW_MAX, window * 4)
+
+    def _grouped(self, found: Iterator[_Found], keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+        """Documents that come in the order of the first key, put in the order of all."""
+        place, first = place_of(keys), place_of(keys[:1])
+        started = None if after is None else first(after[:1])
+        bound = None if after is None else place(after)
+        for value, group in groupby(found, itemgetter(0)):
+            if started is not None and first((value,)) < started:
+                continue
+            rows = self._rows([address for _, address in group], keys[1:])
+            for row in sorted(((value, *each) for each in rows), key=place):
+                if bound is None or place(row) > bound:
+                    yield row
+
+    # --- values ---
+
+    def _all(self, query: tantivy.Query, keys: Sequence[SortKey]) -> list[_Values]:
+        """Where the order cannot be had from the index."""
+        found = list(self._windows(lambda window, offset: self._sorted(query, ROW, SortKey("offset"), window, offset)))
+        return sorted(self._rows([address for _, address in found], keys), key=place_of(keys))
+
+    def _rows(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[_Values]:
+        for at in range(0, len(addresses), _AT_ONCE):
+            self._check()
+            part = addresses[at : at + _AT_ONCE]
+            seqs = [int(seq) for seq in self._source.values(ROW, part)]
+            if all(key.by == "offset" or (key.by == "field" and _numeric(key)) for key in keys):
+                yield from zip(*[seqs if key.by == "offset" else self._column(key, part) for key in keys], strict=True)
+            else:
+                read = self._read(seqs, keys)
+                yield from (read[seq] for seq in seqs if seq in read)
+
+    def _column(self, key: SortKey, addresses: list[Any]) -> list[Any]:
+        assert key.field is not None  # noqa: S101 - a key of a field has one
+        return self._source.values(self._source.layout.of(key.field.name).column, addresses)
+
+    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, window: int, offset: int = 0) -> list[_Found]:
+        self._check()
+        order = tantivy.Order.Desc if key.descending else tantivy.Order.Asc
+        return list(
+            self._searcher.search(
+                query, limit=window, offset=offset, count=False, order_by_field=column, order=order
+            ).hits
+        )
+
+    def _check(self) -> None:
+        if self._over():
+            raise TimeOver
+
+
+def _chunks(buckets: Sequence[Any], window: int) -> Iterator[tuple[list[str], int]]:
+    """Neighbouring values with few documents together; one with many alone."""
+    values, total = list[str](), 0
+    for bucket in buckets:
+        value, count = bucket["key"]["k"], int(bucket["doc_count"])
+        if values and total + count > window:
+            yield values, total
+            values, total = [], 0
+        values.append(value)
+        total += count
+    if values:
+        yield values, total
+
+
+def _numeric(key: SortKey) -> bool:
+    return key.field is not None and key.field.kind is not Kind.KEYWORD
+
+
+def _type(columns: ColumnsOf) -> tantivy.FieldType:
+    return tantivy.FieldType.Float if columns.field.kind is Kind.FLOAT else tantivy.FieldType.Integer
