@@ -27,6 +27,7 @@ _Found = tuple[Any, Any]  # a value or a score, and the address of a document
 Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort values off the records, by seq
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 
 
@@ -110,9 +111,19 @@ class Walker:
             found = self._windows(lambda window, offset: self._sorted(query, columns.column, key, window, offset))
             yield from self._grouped(found, (key, *rest), after)
             return
+        bound: SortValue = None
         if after is not None:
-            yield from self._under(after[0], both(query, self._equal(columns, after[0])), rest, after[1:])
-        bound = None if after is None else after[0]
+            bound = _held(columns, after[0])
+            if bound is None and (int(after[0] or 0) > 0) != key.descending:
+                return  # behind all that the column can hold
+            if bound is not None and (bound == after[0] or not key.descending):
+                inner = after[1:] if bound == after[0] else None
+                yield from self._under(bound, both(query, self._equal(columns, bound)), rest, inner)
+        yield from self._beyond_bound(query, columns, key, rest, bound)
+
+    def _beyond_bound(
+        self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], bound: SortValue
+    ) -> Iterator[_Values]:
         if columns.field.kind is Kind.BOOL:
             for value in (True, False) if key.descending else (False, True):
                 if bound is None or (value < bound if key.descending else value > bound):  # type: ignore[operator]
@@ -265,6 +276,17 @@ def _chunks(buckets: Sequence[Any], window: int) -> Iterator[tuple[list[str], in
         total += count
     if values:
         yield values, total
+
+
+def _held(columns: ColumnsOf, value: SortValue) -> SortValue:
+    """The value; or for one that no column holds the next greater one that it could hold, or None if there is none."""
+    if columns.field.kind is Kind.KEYWORD:
+        text = str(value)
+        at = next((at for at, c in enumerate(text) if "\ud800" <= c <= "\udfff"), None)
+        return text if at is None else text[:at] + "\ue000"
+    if columns.field.kind in {Kind.INTEGER, Kind.DATE} and not _INT_MIN <= int(value or 0) <= _INT_MAX:
+        return None
+    return value
 
 
 def _numeric(key: SortKey) -> bool:

@@ -2,10 +2,11 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def built(folder: Path, records: Sequence[object], draw: random.Random, *, stitc
     cuts = sorted({0, tail_from, *(draw.randint(0, tail_from) for _ in range(draw.randrange(4)))})
     packs = [
         pack(folder, STREAM, [Entry(seq, seq * 10, records[seq]) for seq in range(first, end)])
-        for first, end in zip(cuts, cuts[1:], strict=False)
+        for first, end in pairwise(cuts)
     ]
     indexed = list(records[:tail_from])
     if packs and draw.random() < 0.5:
@@ -88,6 +89,99 @@ def _spans(end: int, draw: random.Random) -> list[Span]:
     return [(cuts[0], cuts[1]), (cuts[2], cuts[3])]
 
 
+# --- records and queries that meet each other -----------------------------------------------------------------------
+
+_WORDS = ["card", "Card", "declined", "by", "bank", "ba", "b", "É", "x1", "İ", "日本", "e\u0301"]
+_TERMS = ["card", "Card", "declined", "ba", "bank", "É", "x1", "", "a\nb", "a.*", "\ud800", "q" * 70_000, "ba" * 80]
+_NUMBERS = [-3, -1, 0, 1, 2, 3, 5, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**70, -(2**70)]
+_FLOATS = [0.0, -0.0, 1.0, 1.5, -2.25, 3.0, 1e300, -1e300, 5e-324]
+_DATES = [
+    "2026-03-25T10:04:00Z", "2026-03-25T10:04:00.000000001Z", "2026-03-25T10:04:00.0000001Z", "2026-03-25",
+    "1500-01-01", "+275760-09-13T00:00:00Z", 1774433040000, 1774433040001, 0, -1,
+]  # fmt: skip
+_ODD = [None, True, {}, {"a": 1}, "", "7", 2, 1.5, "card"]
+
+
+def _text(draw: random.Random) -> str:
+    return " ".join(draw.choice(_WORDS) for _ in range(draw.choice([0, 1, 1, 2, 3, 5, 60])))
+
+
+_POOLS: dict[str, Callable[[random.Random], Any]] = {
+    "eventTime": lambda draw: draw.choice(_DATES),
+    "level": lambda draw: draw.choice(_TERMS),
+    "service": lambda draw: draw.choice(_TERMS[:4]),
+    "status": lambda draw: draw.choice(_NUMBERS),
+    "dur": lambda draw: draw.choice(_FLOATS),
+    "ok": lambda draw: draw.random() < 0.5,
+    "tags": lambda draw: draw.choice(_TERMS),
+    "message": _text,
+    "title": _text,
+}
+
+
+def random_records(draw: random.Random, most: int = 60) -> list[Any]:
+    """`odd`: how often something is missing, wrong, or several."""
+    odd = draw.choice([0.0, 0.05, 0.4])
+    return [_record(draw, odd) for _ in range(draw.randint(0, most))]
+
+
+def _record(draw: random.Random, odd: float) -> Any:
+    if draw.random() < odd / 5:
+        return draw.choice([5, "x", None, [1]])
+    record = {}
+    for name, pool in _POOLS.items():
+        if draw.random() >= odd:
+            record[name] = pool(draw)
+        elif draw.random() < 0.6:
+            record[name] = draw.choice([draw.choice(_ODD), [pool(draw) for _ in range(draw.randrange(4))]])
+    return record
+
+
+def random_query(draw: random.Random, depth: int = 2) -> str:
+    if depth and draw.random() < 0.6:
+        parts = [random_query(draw, depth - 1) for _ in range(draw.randint(1, 3))]
+        joined = f"({draw.choice([' AND ', ' OR ', ' ']).join(parts)})"
+        return f"NOT {joined}" if draw.random() < 0.2 else joined
+    return draw.choice([_has, _keyword, _number, _date, _bool, _bare, _bare, _bare])(draw)
+
+
+def _has(draw: random.Random) -> str:
+    return f"has:{draw.choice(['eventTime', 'level', 'service', 'status', 'dur', 'ok', 'tags', 'message', 'title'])}"
+
+
+def _keyword(draw: random.Random) -> str:
+    name, term = draw.choice(["level", "tags"]), draw.choice(_TERMS)
+    if draw.random() < 0.5:
+        return f"{name}:{_quoted(term)}"
+    return f"{name}:{_quoted(term[: draw.choice([1, 2, 110, 80_000])] + '*')}"
+
+
+def _number(draw: random.Random) -> str:
+    literal = f'{draw.choice(["", ">", ">=", "<", "<="])}"'
+    return (
+        f'status:{literal}{draw.choice(_NUMBERS)}"' if draw.random() < 0.5 else f'dur:{literal}{draw.choice(_FLOATS)}"'
+    )
+
+
+def _date(draw: random.Random) -> str:
+    return f'eventTime:{draw.choice(["", ">", ">=", "<", "<="])}"{draw.choice(_DATES)}"'
+
+
+def _bool(draw: random.Random) -> str:
+    return f"ok:{draw.choice(['', '>', '>=', '<', '<='])}{draw.choice(['true', 'false'])}"
+
+
+def _bare(draw: random.Random) -> str:
+    words = [draw.choice(_WORDS) for _ in range(draw.choice([1, 1, 2, 3]))]
+    star = draw.choice(["", "", "*"])
+    term = f'"{" ".join(words)}{star}"' if draw.random() < 0.5 else f"{'-'.join(words)}{star}"
+    return draw.choice(["", "message:", "title:"]) + term
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 # --- what is right --------------------------------------------------------------------------------------------------
 
 
@@ -98,7 +192,7 @@ def matching(world: World, plan: Plan) -> list[int]:
 
 def expected(world: World, plan: Plan, keys: Sequence[SortKey]) -> list[int]:
     """All hits in order, when no key is the score."""
-    return sorted(matching(world, plan), key=cmp_to_key(lambda a, b: _compared(world, keys, a, b)))
+    return sorted(matching(world, plan), key=cmp_to_key(partial(_compared, world, keys)))
 
 
 def _compared(world: World, keys: Sequence[SortKey], a: int, b: int) -> int:
