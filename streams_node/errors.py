@@ -5,6 +5,7 @@ StreamsError
 │   ├── InvalidOffset         well formed, but this stream never issued it
 │   ├── BadProfile            a profile document, or an entry that its stream's profile cannot take
 │   ├── BadFilter             a filter that is none, or that the stream cannot answer
+│   ├── BadSearch             a search that is none, or that the stream cannot answer
 │   ├── ReservedPath          a name that belongs to the node
 │   ├── InvalidDeclaration    a schema, a lens, or what else is declared of a stream
 │   ├── BadSubscription       a subscription, or a request of one, that is not as described
@@ -82,6 +83,13 @@ class BadProfile(InvalidRequest):
 
 class BadFilter(InvalidRequest):
     """Says so in the words that clients of the protocol know; `position` is the character at fault."""
+
+    def __init__(self, message: str, **facts: object) -> None:
+        StreamsError.__init__(self, message, **facts)
+
+
+class BadSearch(InvalidRequest):
+    """As BadFilter."""
 
     def __init__(self, message: str, **facts: object) -> None:
         StreamsError.__init__(self, message, **facts)

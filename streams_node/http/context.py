@@ -10,6 +10,7 @@ from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
+from streams_node.searching import Searches
 from streams_node.subscriptions import Subscriptions
 from streams_node.wal.database import Database
 
@@ -27,3 +28,7 @@ class Context:
     jitter: Callable[[], float]
     subscriptions: Subscriptions
     tiers: Tiers = field(default_factory=NoTiers)
+    searches: Searches = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.searches = Searches(self.database, self.settings)

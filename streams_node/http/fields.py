@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from streams_node.http.index_operations import INDEX_FIELDS
 from streams_node.http.reserved import RESERVED_FIELDS
+from streams_node.http.search_operation import SEARCH_FIELDS
 
 # The fields of views, by the names of their classes.
 FIELDS: Mapping[str, Mapping[str, str]] = {
     **INDEX_FIELDS,
+    **SEARCH_FIELDS,
     "BucketView": {
         "bucket_id": "The bucket's id.",
         "streams": "How many streams it holds. One that has expired counts until it is collected.",

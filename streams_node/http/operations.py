@@ -11,6 +11,7 @@ from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
+from streams_node.http.search_operation import SEARCH_OPERATIONS, SEARCH_OUTPUTS
 
 
 class Input(NamedTuple):
@@ -108,6 +109,24 @@ INPUTS: Mapping[str, Input] = {
         "Only keys that come after this one: the `next_after` of the page before. A blank one stands behind the blank "
         "key; leave it out to begin.",
     ),
+    "q.search": Input("query", _TEXT, "The query: words, `field:value`, `field:>=value`, `AND`, `OR`, `NOT`."),
+    "size.search": Input(
+        "query", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, "Hits of a page."
+    ),
+    "sort.search": Input(
+        "query", _TEXT, "Sort keys with commas between them: a field, `offset` or `_score`, with `:asc` or `:desc`."
+    ),
+    "search_after.search": Input("query", _TEXT, "The `next_search_after` of the page before, as JSON."),
+    "timeout_ms.search": Input(
+        "query", {"type": "number", "minimum": 0, "maximum": 3000, "default": 3000}, "The time that it may take."
+    ),
+    "explain.search": Input("query", {"type": "boolean", "default": False}, "Say where the time went."),
+    "highlight.search": Input("query", {"type": "boolean", "default": False}, "Show what of a text matched."),
+    "format.search": Input(
+        "query",
+        {"type": "string", "enum": ["json", "ndjson", "csv"], "default": "json"},
+        "A line or a row a hit, instead of one JSON object.",
+    ),
     "limit.streams": Input(
         "query", {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100}, "Streams of a page."
     ),
@@ -128,6 +147,19 @@ INPUTS: Mapping[str, Input] = {
     ),
     "Stream-Expires-At": Input(
         "header", _MOMENT, "The moment at which the stream ends: RFC 3339 or Unix nanoseconds. Not with `Stream-TTL`."
+    ),
+    "Stream-Forked-From": Input(
+        "header",
+        {"type": "string", "examples": ["/v1/stream/orders"]},
+        "The path of a stream whose beginning the new one shares: see forks.md.",
+    ),
+    "Stream-Fork-Offset": Input(
+        "header", _TEXT, "Where the fork leaves its source: an offset of the source, by default its end."
+    ),
+    "Stream-Fork-Sub-Offset": Input(
+        "header",
+        {"type": "integer", "minimum": 0},
+        "How much of the append at that offset the fork has, too: messages of JSON, or bytes.",
     ),
     "Stream-Closed": Input("header", _TRUE, "`true` in any case closes the stream with this request."),
     "Stream-Seq": Input(
@@ -176,6 +208,7 @@ OUTPUTS: Mapping[str, str] = {
     "Vary": "`Accept`.",
     "Content-Security-Policy": "Nothing is loaded from elsewhere.",
     "Referrer-Policy": "`no-referrer`.",
+    **SEARCH_OUTPUTS,
 }  # fmt: skip
 
 # Codes of failures that any request may meet: they stand in no row.
@@ -333,7 +366,8 @@ _STREAM: Mapping[str, Operation] = {
     "create": Operation(
         "Creates a stream, or confirms that it is there as asked. A body is the stream's first content: it is checked "
         "before anything exists and stored together with the stream. `[]` on a JSON stream is no content.",
-        f"Content-Type Stream-TTL Stream-Expires-At {_WRITE_INPUTS}",
+        "Content-Type Stream-TTL Stream-Expires-At Stream-Forked-From Stream-Fork-Offset Stream-Fork-Sub-Offset "
+        f"{_WRITE_INPUTS}",
         (
             Answer(
                 201,
@@ -342,11 +376,11 @@ _STREAM: Mapping[str, Operation] = {
             ),
             Answer(
                 200,
-                "It was there, with the same type, lifetime and closing. The body is ignored.",
+                "It was there, with the same type, lifetime, closing and source. The body is ignored.",
                 "Content-Type Stream-Next-Offset Stream-Closed",
             ),
         ),
-        f"{_WRITE_CODES} conflict producer_gap not_implemented",
+        f"{_WRITE_CODES} conflict content_type_mismatch producer_gap",
         takes_entries=True,
     ),
     "append": Operation(
@@ -523,6 +557,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "sub.index-rebuild": INDEX_REBUILD,
     "bucket.sub.index-rebuild": INDEX_REBUILD,
     **INDEX_OPERATIONS,
+    **SEARCH_OPERATIONS,
     **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},

@@ -73,6 +73,8 @@ ROUTES: tuple[Route, ...] = (
     Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
     Route("sub.routing-keys", "GET", "/v1/stream/{path}/_routing_keys", _P, Access.KEY, "the routing keys of a stream"),
+    Route("sub.search.get", "GET", "/v1/stream/{path}/_search", _P, Access.KEY, "search a stream"),
+    Route("sub.search", "POST", "/v1/stream/{path}/_search", _P, Access.KEY, "search a stream, asked in a body"),
     Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
     Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
     Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
@@ -121,6 +123,10 @@ ROUTES: tuple[Route, ...] = (
         _P,
         Access.KEY,
         "the routing keys of a stream",
+    ),
+    Route("bucket.sub.search.get", "GET", "/{bucket}/{stream}/_search", _P, Access.KEY, "search a stream"),
+    Route(
+        "bucket.sub.search", "POST", "/{bucket}/{stream}/_search", _P, Access.KEY, "search a stream, asked in a body"
     ),
     Route("subscription.create", "PUT", _DS_ONE, _P, Access.KEY, "make a subscription"),
     Route("subscription.get", "GET", _DS_ONE, _P, Access.KEY, "what is known of a subscription"),

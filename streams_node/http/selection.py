@@ -2,18 +2,16 @@
 
 import asyncio
 import hashlib
-import sys
-from typing import Any
 
 import orjson
 
 from search.language import Plan, QueryError, filter_, matcher
 from streams_node.answers import configs_of, filter_want, key_want
-from streams_node.errors import BadFilter, LensError
+from streams_node.errors import BadFilter
 from streams_node.http.context import Context
 from streams_node.http.query import Mode, ReadQuery
 from streams_node.ingest.state import StreamState
-from streams_node.meaning import Meaning, documents
+from streams_node.meaning import Meaning, StreamLenses
 from streams_node.read.filtered import Filtered
 from streams_node.read.keyed import Keyed, Pruner
 from streams_node.read.pages import Page
@@ -69,7 +67,7 @@ async def _sieve(context: Context, state: StreamState, start: int, query: ReadQu
     """The sieve, and the version that entries are shown and judged in."""
     meaning = state.tail_meaning if state.is_json else None
     version = 0 if meaning is None else meaning.version
-    lenses = None if meaning is None else _Lenses(meaning, state)
+    lenses = None if meaning is None else StreamLenses(meaning, state.token)
     if query.filter is None:
         pruner = _pruner(context, state, meaning, start, query.key, None)
         return Keyed(query.key, None if raw else lenses, pruner), version
@@ -104,24 +102,3 @@ async def _plan(context: Context, text: str, meaning: Meaning | None) -> Plan:
         return await asyncio.get_running_loop().run_in_executor(context.ledger.openers, filter_, text, config)
     except QueryError as problem:
         raise BadFilter(problem.message, position=problem.position) from None
-
-
-class _Lenses:
-    """The lenses of a stream, entry by entry."""
-
-    def __init__(self, meaning: Meaning, state: StreamState) -> None:
-        self._meaning = meaning
-        self._token = state.token
-        self.current_from = meaning.registry.current_from if meaning.problem is None else sys.maxsize
-
-    def document(self, seq: int, text: bytes) -> Any:
-        return next(documents(self._meaning, seq, [text], self._token))
-
-    def text(self, seq: int, document: Any) -> bytes:
-        try:
-            return orjson.dumps(document)
-        except orjson.JSONEncodeError:
-            raise LensError(
-                f"document becomes nested too deep; the entry after offset {self._token(seq)} cannot be shown, "
-                "format=raw shows it as stored"
-            ) from None

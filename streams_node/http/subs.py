@@ -21,6 +21,8 @@ from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.routes import Route, sub_route
 from streams_node.http.routing_keys import read_routing_keys
 from streams_node.http.schemas import SCHEMA_BODY_BYTES_MAX, read_schema, update_schema
+from streams_node.http.search import search, search_body
+from streams_node.http.search_request import SEARCH_BODY_BYTES_MAX
 from streams_node.protocol.etags import matches
 
 SubHandler = Callable[[Context, SubRequest], Awaitable[Reply[Any]]]
@@ -42,6 +44,8 @@ SUBS: Mapping[tuple[str, str], Sub] = {
     ("GET", "_routing_keys"): Sub(read_routing_keys),
     ("GET", "_schema"): Sub(read_schema),
     ("POST", "_schema"): Sub(update_schema, SCHEMA_BODY_BYTES_MAX),
+    ("GET", "_search"): Sub(search),
+    ("POST", "_search"): Sub(search_body, SEARCH_BODY_BYTES_MAX),
 }
 
 
@@ -76,8 +80,11 @@ async def serve_sub(context: Context, target: Target, method: str, scope: Scope,
 
 
 async def _answer(reply: Reply[Any], found: dict[bytes, bytes], method: str, scope: Scope, send: Send) -> int:
-    headers: RawHeaders = [(b"content-type", b"application/json"), *reply.headers, *CORS]
-    if not any(name == b"cache-control" for name, _ in reply.headers):
+    headers: RawHeaders = [*reply.headers, *CORS]
+    named = {name for name, _ in reply.headers}
+    if b"content-type" not in named:
+        headers.insert(0, (b"content-type", b"application/json"))
+    if b"cache-control" not in named:
         headers.append((b"cache-control", b"no-store"))
     if reply.tag is not None:
         headers.append((b"etag", reply.tag.encode()))

@@ -11,6 +11,7 @@ Dies     holds nothing that is not stored elsewhere.
 """
 
 from streams_node.meaning.entries import Bounds, Prepared, prepared
+from streams_node.meaning.lenses import StreamLenses
 from streams_node.meaning.meaning import Meaning
 from streams_node.meaning.pages import Promoted, documents, promoted
 from streams_node.meaning.standing import GENERIC, Facts, Standing, Stored, name_of
@@ -25,6 +26,7 @@ __all__ = [
     "Promoted",
     "Standing",
     "Stored",
+    "StreamLenses",
     "Workshop",
     "documents",
     "name_of",

@@ -1,0 +1,28 @@
+"""Settings of searches: what one may cost, and how many there may be."""
+
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from streams_node.config.indexing import IndexSettings
+from streams_node.config.quantity import Bytes, Count, MiB, Unit
+
+
+class SearchSettings(IndexSettings):
+    """Part of `Settings`."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    search_scan_bytes_max: Bytes = Field(
+        default=64 * MiB,
+        ge=64 * 1024,
+        description="Payload of entries that no index covers, which one search looks through; what is beyond it is "
+        "left out, and its `coverage` says so.",
+    )
+    search_concurrency: Annotated[Count, Unit("searches")] = Field(
+        default=4, ge=1, description="Searches that run at once; others wait, one stream after another."
+    )
+    search_queue_max: Annotated[Count, Unit("searches")] = Field(
+        default=256, ge=0, description="Searches that may wait for their turn; beyond it, 429."
+    )

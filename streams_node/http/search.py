@@ -1,0 +1,94 @@
+"""GET and POST of `…/_search`: a page of a stream's entries that match a query."""
+
+import asyncio
+import time
+
+import msgspec
+
+from search.engine import SortError, after_of, sort_of
+from search.language import Plan, QueryError, query
+from streams_node.errors import BadSearch
+from streams_node.http.context import Context
+from streams_node.http.headers import RawHeaders
+from streams_node.http.reply import Reply, SubRequest
+from streams_node.http.search_request import SearchRequest, of_body, of_query
+from streams_node.http.search_view import SearchView, as_csv, as_ndjson, headers_of, view_of
+from streams_node.ingest.state import StreamState
+from streams_node.protocol import offsets
+from streams_node.schema.search_config import SearchConfig
+from streams_node.searching import Asked, Found
+
+_LONG_CHARS = 1000  # to understand such a query takes about a millisecond
+_MS = 1000
+_TYPES = {"ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
+
+
+async def search(context: Context, request: SubRequest) -> Reply[SearchView]:
+    """Asked in the query."""
+    return await _answer(context, request, of_query(request.query_string))
+
+
+async def search_body(context: Context, request: SubRequest) -> Reply[SearchView]:
+    """Asked in a JSON body."""
+    return await _answer(context, request, of_body(request.body, request.query_string))
+
+
+async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> Reply[SearchView]:
+    began = time.monotonic()
+    request = request._replace(timeout_ms=min(request.timeout_ms, context.settings.request_ms_max * 3 // 5))
+    state = await context.ledger.readable(sub.name)
+    asked, config = await _asked(context, state, request, began)
+    tiers = context.tiers
+    found = await context.searches.search(tiers.reader, tiers.indexes, state, asked)
+    context.ledger.touch(state)
+    return await context.searches.run(_reply, state, config, request, asked, found, began)
+
+
+async def _asked(
+    context: Context, state: StreamState, request: SearchRequest, began: float
+) -> tuple[Asked, SearchConfig]:
+    """The request as this stream understands it."""
+    meaning = state.tail_meaning if state.is_json else None
+    if meaning is not None and meaning.problem is not None:
+        raise meaning.problem
+    config = None if meaning is None else meaning.registry.search
+    plan = await _plan(context, request.q, config)
+    assert meaning is not None and config is not None  # noqa: S101, PT018 - there is no plan without them
+    try:
+        keys = sort_of(request.sort, plan, config)
+        after = None if request.after is None else after_of(request.after, keys, _seq_of)
+    except SortError as problem:
+        raise BadSearch(str(problem)) from None
+    until = began + request.timeout_ms / _MS
+    return Asked(plan, meaning, keys, after, request.size, until), config
+
+
+async def _plan(context: Context, text: str, config: SearchConfig | None) -> Plan:
+    try:
+        if len(text) < _LONG_CHARS:
+            return query(text, config)
+        return await asyncio.get_running_loop().run_in_executor(context.ledger.openers, query, text, config)
+    except QueryError as problem:
+        raise BadSearch(problem.message, position=problem.position) from None
+
+
+def _seq_of(token: str) -> int:
+    """The entry whose hit has this offset."""
+    position = offsets.decode(token)
+    if position is None:
+        raise ValueError(token)
+    return position.seq - 1
+
+
+def _reply(
+    state: StreamState, config: SearchConfig, request: SearchRequest, asked: Asked, found: Found, began: float
+) -> Reply[SearchView]:
+    """In a thread."""
+    view = view_of(state, config, request, asked, found, time.monotonic() - began)
+    headers: RawHeaders = headers_of(view)
+    if request.format == "json":
+        text = msgspec.json.encode(view)
+    else:
+        headers.insert(0, (b"content-type", _TYPES[request.format]))
+        text = as_ndjson(view) if request.format == "ndjson" else as_csv(view, config)
+    return Reply(408 if found.timed_out else 200, None, text, headers)

@@ -1,0 +1,250 @@
+"""The answer of a search as clients see it. Made in a thread: it holds up to hundreds of records."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from search.engine import shown
+from search.language import raw_values
+from search.language.dates import MS_NS
+from streams_node.http.headers import RawHeaders
+from streams_node.http.search_request import SearchRequest
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import StreamLenses, name_of
+from streams_node.protocol.times import rfc3339
+from streams_node.schema.search_config import SearchConfig
+from streams_node.searching import Asked, Found, Hit, Work
+from streams_node.searching.sources import record_of
+
+_MS = 1000
+
+
+class SearchCoverage(msgspec.Struct):
+    mode: str
+    complete: bool
+    stream_head_offset: str
+    visible_through_offset: str
+    visible_through_primary_timestamp_max: str | None
+    oldest_omitted_append_at: str | None
+    possible_missing_events_upper_bound: int
+    possible_missing_uploaded_segments: int
+    possible_missing_sealed_rows: int
+    possible_missing_wal_rows: int
+    indexed_segments: int
+    indexed_segment_time_ms: int
+    fts_section_get_ms: int
+    fts_decode_ms: int
+    fts_clause_estimate_ms: int
+    scanned_segments: int
+    scanned_segment_time_ms: int
+    scanned_tail_docs: int
+    scanned_tail_time_ms: int
+    exact_candidate_time_ms: int
+    candidate_doc_ids: int
+    decoded_records: int
+    json_parse_time_ms: int
+    segment_payload_bytes_fetched: int
+    sort_time_ms: int
+    peak_hits_held: int
+    index_families_used: list[str]
+    omitted: list[list[str]]
+
+
+class SearchTotal(msgspec.Struct):
+    value: int
+    relation: str
+
+
+class SearchHit(msgspec.Struct, omit_defaults=True):
+    offset: str
+    score: float
+    sort: Any
+    fields: Any
+    source: Any
+    highlight: Any = None
+
+
+class SearchExplain(msgspec.Struct):
+    waited_ms: float
+    index_ms: float
+    scan_ms: float
+    records_ms: float
+    opened: int
+    pruned: int
+    scanned: int
+    evaluated: int
+
+
+class SearchView(msgspec.Struct, omit_defaults=True):
+    stream: str
+    snapshot_end_offset: str
+    took_ms: int
+    timed_out: bool
+    timeout_ms: int
+    coverage: SearchCoverage
+    total: SearchTotal
+    hits: list[SearchHit]
+    next_search_after: Any
+    explain: SearchExplain | None = None
+
+
+_HEADERS = tuple(
+    name
+    for name in SearchCoverage.__struct_fields__
+    if name
+    not in (
+        "mode", "complete", "stream_head_offset", "visible_through_offset", "visible_through_primary_timestamp_max",
+        "oldest_omitted_append_at", "possible_missing_events_upper_bound", "possible_missing_uploaded_segments",
+        "possible_missing_sealed_rows", "possible_missing_wal_rows", "omitted",
+    )
+)  # fmt: skip
+
+
+def view_of(
+    state: StreamState, config: SearchConfig, request: SearchRequest, asked: Asked, found: Found, took_s: float
+) -> SearchView:
+    """The whole answer."""
+    coverage = _coverage(state, found)
+    hits = list(_hits(state, config, asked, found.hits))
+    full = len(hits) == asked.size
+    exact = coverage.complete and not full
+    last = found.hits[-1] if full and found.hits else None
+    return SearchView(
+        stream=name_of(state.name.bucket, state.name.stream),
+        snapshot_end_offset=coverage.stream_head_offset,
+        took_ms=round(took_s * _MS),
+        timed_out=found.timed_out,
+        timeout_ms=request.timeout_ms,
+        coverage=coverage,
+        total=SearchTotal(len(hits), "eq" if exact else "gte"),
+        hits=hits,
+        next_search_after=None if last is None else _raw(_sort(state, asked, last)),
+        explain=_explained(found.work) if request.explain else None,
+    )
+
+
+def headers_of(view: SearchView) -> RawHeaders:
+    """The numbers once more, for those who do not look into the body."""
+    coverage = view.coverage
+    said: list[tuple[str, object]] = [
+        ("timed-out", view.timed_out),
+        ("timeout-ms", view.timeout_ms),
+        ("took-ms", view.took_ms),
+        ("total-relation", view.total.relation),
+        ("coverage-complete", coverage.complete),
+        *((name.replace("_", "-"), getattr(coverage, name)) for name in _HEADERS),
+    ]
+    return [(f"search-{name}".encode(), _text(value).encode()) for name, value in said]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _coverage(state: StreamState, found: Found) -> SearchCoverage:
+    omitted, work = found.omitted, found.work
+    missing = sum(span.end - span.first for span in omitted)
+    in_log = sum(max(0, span.end - max(span.first, found.log_from)) for span in omitted)
+    primary, oldest = found.primary_ns_max, found.oldest_omitted_us
+    return SearchCoverage(
+        mode="published" if missing else "complete",
+        complete=not missing and not found.timed_out,
+        stream_head_offset=state.token(found.tail.seq),
+        visible_through_offset=state.token(omitted[0].first if omitted else found.tail.seq),
+        visible_through_primary_timestamp_max=None if primary is None else rfc3339(primary // (MS_NS // _MS)),
+        oldest_omitted_append_at=None if oldest is None else rfc3339(oldest),
+        possible_missing_events_upper_bound=missing,
+        possible_missing_uploaded_segments=found.omitted_objects,
+        possible_missing_sealed_rows=0,  # what is not in the bucket yet is in the log, too
+        possible_missing_wal_rows=in_log,
+        indexed_segments=work.indexed,
+        indexed_segment_time_ms=_ms(work.indexed_s),
+        fts_section_get_ms=_ms(work.open_s),
+        fts_decode_ms=_ms(work.decode_s),
+        fts_clause_estimate_ms=0,
+        scanned_segments=work.scanned,
+        scanned_segment_time_ms=_ms(work.scanned_s),
+        scanned_tail_docs=work.tail_docs,
+        scanned_tail_time_ms=_ms(work.tail_s),
+        exact_candidate_time_ms=_ms(work.prune_s),
+        candidate_doc_ids=work.candidates,
+        decoded_records=work.parsed,
+        json_parse_time_ms=_ms(work.parse_s),
+        segment_payload_bytes_fetched=work.bytes,
+        sort_time_ms=_ms(work.sort_s),
+        peak_hits_held=work.held_max,
+        index_families_used=sorted(work.families),
+        omitted=[[state.token(span.first), state.token(span.end)] for span in omitted],
+    )
+
+
+def _explained(work: Work) -> SearchExplain:
+    waited, index, scan, records = (
+        round(seconds * _MS, 3) for seconds in (work.waited_s, work.indexed_s, work.parse_s, work.records_s)
+    )
+    return SearchExplain(waited, index, scan, records, work.opened, work.pruned, work.looked, work.parsed)
+
+
+def _hits(state: StreamState, config: SearchConfig, asked: Asked, hits: Iterable[Hit]) -> Iterable[SearchHit]:
+    lenses = StreamLenses(asked.meaning, state.token)
+    gets = [(name, raw_values(field, asked.meaning.version)) for name, field in config.fields.items()]
+    for hit in hits:
+        record, text = record_of(lenses, hit.seq, hit.text or b"null")
+        fields = {name: found[0] if len(found) == 1 else found for name, get in gets if (found := get(record))}
+        yield SearchHit(
+            offset=state.token(hit.seq + 1),
+            score=hit.score,
+            sort=_raw(_sort(state, asked, hit)),
+            fields=_raw(fields),
+            source=msgspec.Raw(text),
+        )
+
+
+def _sort(state: StreamState, asked: Asked, hit: Hit) -> list[object]:
+    return shown(hit.values, asked.keys, lambda seq: state.token(seq + 1))
+
+
+def _raw(value: Any) -> msgspec.Raw:
+    """As JSON: text that no UTF-8 spells, and numbers beyond 64 bits, are spelled as Python's own encoder does it."""
+    try:
+        return msgspec.Raw(msgspec.json.encode(value))
+    except (UnicodeEncodeError, OverflowError, ValueError):
+        return msgspec.Raw(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
+
+
+def _ms(seconds: float) -> int:
+    return round(max(0.0, seconds) * _MS)
+
+
+# --- other forms ---
+
+
+def as_ndjson(view: SearchView) -> bytes:
+    """A line a hit, and at the end one with everything else."""
+    lines = [msgspec.json.encode(hit) for hit in view.hits]
+    rest = {name: getattr(view, name) for name in view.__struct_fields__ if name not in ("hits", "explain")}
+    return b"\n".join([*lines, msgspec.json.encode(rest), b""])
+
+
+def as_csv(view: SearchView, config: SearchConfig) -> bytes:
+    """A row a hit: offset, score, and the fields in the order of their names; what is no text is JSON."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    names = sorted(config.fields)
+    writer.writerow(["offset", "score", *names])
+    for hit in view.hits:
+        fields = json.loads(bytes(hit.fields))
+        writer.writerow([hit.offset, hit.score, *(_cell(fields.get(name)) for name in names)])
+    return out.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,77 @@
+"""The best hits of a search so far."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from search.engine import SortKey, SortValue
+from search.language import values
+
+_TEXT_BYTES_MAX = 1 << 14  # of a hit that is kept with its text: a larger one is read again if it is shown
+_SPARE = 256  # hits above the size of a page, before the worst leave
+Rank = tuple[Any, ...]  # what is shown first is smaller
+
+
+@dataclass(slots=True)
+class Hit:
+    """An entry that matches; `values` are those of the sort keys, `text` is the entry as it is stored, if known."""
+
+    rank: Rank
+    seq: int
+    score: float
+    values: tuple[SortValue, ...]
+    text: bytes | None = None
+
+
+class Top:
+    """Keeps as many of the best hits behind a place as a page shows, each entry once."""
+
+    def __init__(self, size: int, after: Rank | None) -> None:
+        self.size = size
+        self._after = after
+        self._hits: dict[int, Hit] = {}
+        self._worst: Rank | None = None  # of a page that is full already
+        self.held_max = 0
+
+    def take(self, hit: Hit) -> None:
+        if self._after is not None and hit.rank <= self._after:
+            return
+        if self._worst is not None and hit.rank > self._worst:
+            return
+        if hit.text is not None and len(hit.text) > _TEXT_BYTES_MAX:
+            hit.text = None
+        self._hits[hit.seq] = hit
+        self.held_max = max(self.held_max, len(self._hits))
+        if len(self._hits) >= 2 * self.size + _SPARE:
+            kept = self.best()
+            self._hits = {hit.seq: hit for hit in kept}
+            self._worst = kept[-1].rank
+
+    def take_all(self, hits: Iterable[Hit]) -> None:
+        for hit in hits:
+            self.take(hit)
+
+    def last(self) -> Hit | None:
+        """The last hit of the page, if there are enough for a page."""
+        return self.best()[-1] if len(self._hits) >= self.size else None
+
+    def best(self) -> list[Hit]:
+        """The page."""
+        return sorted(self._hits.values(), key=lambda hit: hit.rank)[: self.size]
+
+
+def values_of(keys: tuple[SortKey, ...], version: int) -> Callable[[object, int, float], tuple[SortValue, ...]]:
+    """(record, sequence, score) -> a value for each sort key. Of several values of a field the first one counts."""
+    gets = [None if key.field is None else values(key.field, version) for key in keys]
+
+    def found(record: object, seq: int, score: float) -> tuple[SortValue, ...]:
+        said: list[SortValue] = []
+        for key, get in zip(keys, gets, strict=True):
+            if get is not None:
+                some = get(record)
+                said.append(some[0] if some else None)
+            else:
+                said.append(score if key.by == "score" else seq)
+        return tuple(said)
+
+    return found

@@ -1,0 +1,208 @@
+"""Puts the answer of a search together."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from typing import ParamSpec, TypeVar
+
+from search.engine.sorting import place_of
+from search.language import scorer
+from streams_node.answers import Indexes, configs_of, filter_want
+from streams_node.answers.ranges import Range
+from streams_node.config import Settings
+from streams_node.errors import StreamsError
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import StreamLenses
+from streams_node.observe.logs import get_logger
+from streams_node.read.cold import ColdReader
+from streams_node.read.keyed import Pruner
+from streams_node.read.pages import deleted
+from streams_node.searching.asked import Asked, Found, Work
+from streams_node.searching.hits import Hit, Top
+from streams_node.searching.scan import Budget, Scan, joined
+from streams_node.searching.sieve import Wanted
+from streams_node.searching.sources import texts_of
+from streams_node.searching.turns import Turns
+from streams_node.wal.database import Database
+from streams_node.wal.keys import log_start
+from streams_node.wal.tails import LogMoved, NotInLog, read_rows
+
+log = get_logger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
+_OBJECTS_MAX = 4096  # that are counted: beyond it the number is a lower bound
+_PLACES_AT_ONCE = 512
+_SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
+
+
+class Searches:
+    """Made once a node; on the event loop."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self._database = database
+        self._scan_bytes = settings.search_scan_bytes_max
+        self._pool = ThreadPoolExecutor(settings.search_concurrency, thread_name_prefix="search")
+        self.turns = Turns(settings.search_concurrency, settings.search_queue_max)
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """In one of the threads of searches."""
+        return await asyncio.wrap_future(self._pool.submit(work, *args, **kwargs))
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+
+    async def search(self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked) -> Found:
+        """A page of the stream as it is when its turn comes. Overloaded when too many wait."""
+        began = time.monotonic()
+        async with AsyncExitStack() as stack:
+            with suppress(TimeoutError):  # there is no time left, and the answer says so
+                async with asyncio.timeout(max(0.0, asked.until - began)):
+                    await stack.enter_async_context(self.turns.turn(state.id))
+            one = _One(self._database, cold, indexes, state, asked, self._scan_bytes)
+            try:
+                return await one.found(time.monotonic() - began)
+            except StreamsError:
+                if state.gone:
+                    raise deleted(state) from None
+                raise
+
+
+class _One:
+    """An answer in the making."""
+
+    def __init__(
+        self, database: Database, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked,
+        scan_bytes: int,
+    ) -> None:  # fmt: skip
+        self._database = database
+        self._cold = cold
+        self._indexes = indexes
+        self._state = state
+        self._asked = asked
+        self._budget = Budget(scan_bytes, asked.until)
+        self._tail = state.tail  # one moment
+        self._first = state.earliest_seq
+        self._place = place_of(asked.keys)
+        self._top = Top(asked.size, None if asked.after is None else self._place(asked.after))
+        self._lenses = StreamLenses(asked.meaning, state.token)
+        self._work = Work()
+
+    async def found(self, waited_s: float) -> Found:
+        """Search, then fetch what is shown."""
+        self._work.waited_s = waited_s
+        log_from = await self._log_from()
+        omitted = await self._scanned(self._spans(), log_from)
+        timed_out = self._asked.late
+        hits, lost = await self._with_records()
+        omitted = joined([*omitted, *lost])
+        found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work)
+        if omitted:
+            found.omitted_objects = await self._objects(omitted, log_from)
+            found.oldest_omitted_us = await self._time_of(omitted[0].first)
+        self._work.held_max = self._top.held_max
+        return found
+
+    async def _log_from(self) -> int:
+        """Where the entries begin that no object has."""
+        published = 0 if self._cold is None else self._state.cold_below
+        low = max(self._first, published)
+        return max(low, await self._database.readers.run(log_start, self._tail, low))
+
+    def _spans(self) -> list[Range]:
+        """What of the stream may be on the page."""
+        first, end = self._first, self._tail.seq
+        lead, after = self._asked.keys[0], self._asked.after
+        if after is not None and lead.by == "offset" and isinstance(after[0], int):
+            first, end = (first, min(end, after[0])) if lead.descending else (max(first, after[0] + 1), end)
+        return [Range(first, end)] if first < end else []
+
+    # --- what no companion covers ---
+
+    async def _scanned(self, spans: list[Range], log_from: int) -> list[Range]:
+        asked, work = self._asked, self._work
+        version = asked.meaning.version
+        wanted = Wanted(asked.plan, version, asked.keys, self._top, scorer(asked.plan, version))
+        began = time.monotonic()
+        parts = self._database, self._cold
+        scan = Scan(parts, self._state, wanted, self._lenses, self._pruner(), self._budget, work)
+        omitted = await scan.run(spans)
+        work.parse_s += time.monotonic() - began
+        work.looked = scan.entries
+        work.tail_docs, work.tail_s, work.scanned_s = scan.entries_from(log_from), 0.0, 0.0
+        sealed = scan.entries - work.tail_docs
+        seconds = time.monotonic() - began
+        share = work.tail_docs / max(1, scan.entries)
+        work.tail_s, work.scanned_s = seconds * share, seconds * (1 - share)
+        if sealed:
+            work.scanned = await self._objects(scan.looked, log_from)
+        return omitted
+
+    def _pruner(self) -> Pruner | None:
+        asked, indexes = self._asked, self._indexes
+        if indexes is None:
+            return None
+        configs = configs_of(asked.meaning, is_json=self._state.is_json)
+        want = filter_want(asked.plan, configs, 0)
+        return None if want is None else indexes.pruner(self._state.id, [want])
+
+    # --- what is shown ---
+
+    async def _with_records(self) -> tuple[list[Hit], list[Range]]:
+        """The page with the records of its hits; what could not be had is left out, and said to be."""
+        state, until = self._state, max(self._asked.until, time.monotonic() + _SOURCES_S)
+        began = time.monotonic()
+        hits = [hit for hit in self._top.best() if hit.seq >= state.earliest_seq]
+        self._work.sort_s += time.monotonic() - began
+        missing = [hit.seq for hit in hits if hit.text is None]
+        began = time.monotonic()
+        texts = await texts_of((self._database, self._cold), state, missing, until) if missing else {}
+        self._work.records_s = time.monotonic() - began
+        for hit in hits:
+            hit.text = texts.get(hit.seq, hit.text)
+        if state.gone:
+            raise deleted(state)
+        earliest = state.earliest_seq
+        lost = [Range(hit.seq, hit.seq + 1) for hit in hits if hit.text is None and hit.seq >= earliest]
+        return [hit for hit in hits if hit.text is not None and hit.seq >= earliest], lost
+
+    # --- what was left out ---
+
+    async def _objects(self, spans: list[Range], log_from: int) -> int:
+        """How many sealed objects hold some of these entries."""
+        found: set[str] = set()
+        if self._cold is None:
+            return 0
+        for span in spans:
+            at, end = span.first, min(span.end, log_from)
+            while at < end and len(found) < _OBJECTS_MAX:
+                try:
+                    chain = await self._cold.located(self._state.id, at, _PLACES_AT_ONCE)
+                except StreamsError as problem:
+                    log.info("sealed objects could not be counted", stream=self._state.id, error=problem.message)
+                    chain = []
+                found.update(place.facts.made for place in chain if place.first_seq < end)
+                if not chain:
+                    break
+                at = chain[-1].end_seq
+        return len(found)
+
+    async def _time_of(self, seq: int) -> int | None:
+        """When an entry was appended; of a sealed one, when the oldest entry of its object was."""
+
+        def in_log(db: sqlite3.Connection) -> int | None:
+            try:
+                return read_rows(db, self._state.id, self._tail, seq, 1)[0].ts
+            except (NotInLog, LogMoved):
+                return None
+
+        found = await self._database.readers.run(in_log)
+        if found is not None or self._cold is None:
+            return found
+        try:
+            chain = await self._cold.located(self._state.id, seq, 1)
+        except StreamsError:
+            return None
+        return chain[0].facts.min_ts if chain else None
