@@ -184,7 +184,7 @@ CREATE TABLE streams (
     source         INTEGER,                    -- lineage: the incarnation it was forked from,
     fork_seq       INTEGER,                    -- the first sequence that is its own,
     fork_sub       INTEGER,                    -- and how much of the source's next append it took
-    earliest_seq   INTEGER NOT NULL DEFAULT 0, recovered INTEGER NOT NULL DEFAULT 0, meaning INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
+    earliest_seq   INTEGER NOT NULL DEFAULT 0, recovered INTEGER NOT NULL DEFAULT 0, meaning INTEGER NOT NULL DEFAULT 0, forks INTEGER NOT NULL DEFAULT 0, -- retention: entries below are gone
     PRIMARY KEY (bucket, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -364,3 +364,7 @@ CREATE TRIGGER index_trimmed AFTER UPDATE OF earliest_seq ON streams WHEN new.me
 END;
 
 CREATE INDEX subscription_links_explicit ON subscription_links (subscription, bucket, name) WHERE explicit = 1;
+
+CREATE UNIQUE INDEX streams_forked ON streams (id) WHERE forks > 0;
+
+CREATE INDEX streams_orphaned ON streams (id) WHERE soft_deleted = 1 AND forks = 0;

@@ -4,7 +4,8 @@
 WITH wanted (slot, bucket_name, name) AS (VALUES (?, ?, ?))
 SELECT json_group_array(json_array(
            w.slot, b.id, b.alive, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us, s.dies_us, s.first_epoch,
-           s.epoch_count, s.profile, s.soft_deleted, s.earliest_seq, s.recovered, s.meaning, t.epoch,
+           s.epoch_count, s.profile, s.soft_deleted, s.earliest_seq, s.recovered, s.meaning, s.forks, s.source, s.fork_seq,
+           s.fork_sub, t.epoch,
            h.next_seq, h.last_row, h.ordinal, h.position, h.ts, h.anchor_1, h.anchor_2, h.anchor_3, h.anchor_4,
            h.closed, h.schema_version, h.producers, h.stream_seq, h.closed_by, h.closed_epoch, h.closed_seq))
   FROM wanted AS w

@@ -3,9 +3,10 @@
 import re
 from http import HTTPStatus
 
-from streams_node.errors import MethodNotAllowed, NotImplementedYet
+from streams_node.errors import MethodNotAllowed
 from streams_node.http.asgi import Receive, Scope, Send, answer, cors
 from streams_node.http.context import Context
+from streams_node.http.forks import fork_of
 from streams_node.http.headers import RawHeaders, collected, lifetime, write_headers
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
@@ -26,7 +27,6 @@ from streams_node.protocol import content_types
 from streams_node.protocol.producers import Producer
 
 _HOST = re.compile(rb"[0-9A-Za-z._:\[\]-]{1,255}")
-_FORK_HEADERS = (b"stream-forked-from", b"stream-fork-offset", b"stream-fork-sub-offset")
 
 
 async def post(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
@@ -81,21 +81,19 @@ async def put(context: Context, target: Target, scope: Scope, receive: Receive, 
     check_creatable(target)
     found = collected(scope["headers"])
     ttl_s, expires_us = lifetime(found)
-    for name in _FORK_HEADERS:
-        if name in found:
-            raise NotImplementedYet("forks are not there yet")
+    fork = fork_of(context, found)
     said = write_headers(found, context.settings)
     body = await context.bodies.read(scope, receive, found.get(b"content-length"))
-    content_type = said.content_type or content_types.DEFAULT
     first = AppendRequest(body, *said)
     if len(body) >= LARGE_BYTES:
-        first = await open_large(context.ledger, first, is_json=content_types.is_json(content_type))
+        first = await open_large(context.ledger, first, is_json=content_types.is_json(said.content_type or ""))
     request = CreateRequest(
-        content_type,
+        said.content_type,
         ttl_s,
         expires_us,
         first,
         implicit_bucket=target.surface is Surface.V1,
+        fork=fork,
     )
     created = await create(context.ledger, target.name, request)
     if created.batch is not None:

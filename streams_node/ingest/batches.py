@@ -34,6 +34,7 @@ class Batch:
         "created",
         "ended",
         "headed",
+        "hidden",
         "meant",
         "opened",
         "settled",
@@ -52,6 +53,7 @@ class Batch:
         self.touched: list[tuple[StreamState, LogEnd, bool, Any]] = []
         self.created: list[StreamState] = []
         self.ended: list[StreamState] = []
+        self.hidden: list[StreamState] = []  # ended for clients, and kept for forks
         self.headed: list[StreamState] = []
         self.meant: list[tuple[StreamState, Meaning, int]] = []
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
@@ -61,6 +63,7 @@ class Batch:
         """Let go of everything but the outcome: states refer to their last batch for long."""
         self.writes = Writes()
         self.touched, self.created, self.ended, self.headed, self.meant = [], [], [], [], []
+        self.hidden = []
 
     def __await__(self) -> Any:
         return self.settling.__await__()

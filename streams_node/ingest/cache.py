@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning, Stored
+from streams_node.wal.lineage import Lineage
 from streams_node.wal.lookup import Found, FoundBucket, Name
 
 if TYPE_CHECKING:
@@ -177,6 +178,9 @@ class StateCache:
         if found.config is None or found.head is None or found.bucket is None:
             return Absent(found.dead_epoch)
         state = StreamState(name, found.bucket, found.config, found.head, found.producers, found.later_epochs, meaning)
+        if found.source_name is not None and found.config.source is not None:
+            config = found.config
+            state.lineage = Lineage(found.config.source, found.source_name, config.fork_seq or 0, config.fork_sub or 0)
         self._states[name] = state
         state.charged = state.size
         self.bytes += state.charged

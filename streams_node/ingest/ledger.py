@@ -7,10 +7,10 @@ from typing import Any
 
 import sql
 from streams_node.config import Settings
-from streams_node.errors import Missing, Overloaded, StreamsError, Unavailable
+from streams_node.errors import Gone, Missing, Overloaded, StreamsError, Unavailable
 from streams_node.ingest.batches import Batch, Committer
 from streams_node.ingest.cache import Absent, BucketCache, StateCache
-from streams_node.ingest.state import StreamState
+from streams_node.ingest.state import NO_MORE_FORKS, StreamState
 from streams_node.meaning import Workshop
 from streams_node.observe.logs import get_logger
 from streams_node.protocol.times import SECOND_US
@@ -21,6 +21,7 @@ from streams_node.wal.tails import LogEnd
 log = get_logger(__name__)
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
+_FORKS = sql.queries("forks")
 _RECOVERY_S = 1.0
 EPOCHS_UNTOLD_MAX = 1 << 20  # a node that begins from the bucket leaves out as many: none of them is ever used twice
 
@@ -69,15 +70,22 @@ class Ledger:
         self.committer.admit(size)
 
     async def state(self, name: Name) -> StreamState | Absent:
-        """The living stream of a name. One whose time is over is ended; one that is being deleted is waited for."""
+        """The stream of a name: living, or deleted and `kept` for its forks.
+
+        One whose time is over is ended; one that is being deleted is waited for.
+        """
         state = self.states.peek(name) or await self.states.get(name)
         if isinstance(state, Absent):
             return state
         if state.gone:
             await self.settle(state)
+            if state.kept:
+                return state
             return await self.state(name) if self.states.peek(name) is not state else Absent(state.epoch)
         if (state.ttl_s is not None or state.expires_us is not None) and state.ended(self.now_us()):
-            return Absent(state.epoch if self.broken else self.delete(state))
+            if not self.broken:
+                await self.end(state)
+            return state if state.kept else Absent(state.epoch)
         return state
 
     async def readable(self, name: Name) -> StreamState:
@@ -95,6 +103,8 @@ class Ledger:
         state_or_absent = await self.state(name)
         if isinstance(state_or_absent, Absent):
             raise Missing(f"stream `{name.stream}` does not exist in bucket `{name.bucket}`")
+        if state_or_absent.soft_deleted:
+            raise Gone(f"stream `{name.stream}` was deleted; its data is kept for forks of it")
         return state_or_absent
 
     async def settle(self, state: StreamState) -> None:
@@ -136,9 +146,39 @@ class Ledger:
             )
         return dies_us is not None
 
-    def delete(self, state: StreamState) -> int:
-        """Decide the end of a stream; returns the epoch its name is buried with."""
+    async def source(self, state: StreamState) -> StreamState | None:
+        """What a fork was forked from; it is in memory when this returns."""
+        if state.lineage is None:
+            return None
+        state.held += 1
+        try:
+            found = await self.states.get(state.lineage.source_name)
+        finally:
+            state.held -= 1
+        return found if isinstance(found, StreamState) and found.id == state.lineage.source else None
+
+    async def end(self, state: StreamState) -> None:
+        """Decide the end of a stream, and of whatever was kept for it alone: one step each, so that none waits for
+        all. A crash between two of them leaves orphans, which `end_streams` finds.
+        """
+        ending: StreamState | None = state
+        while ending is not None:
+            source = await self.source(ending)
+            if (ending.gone and not ending.soft_deleted) or (ending.soft_deleted and ending.forks):
+                return
+            self._delete(ending, source)
+            ending = source if source is not None and source.soft_deleted and not source.forks else None
+
+    def _delete(self, state: StreamState, source: StreamState | None) -> None:
+        """Without waiting: the name is buried, or hidden as long as there are forks."""
         writes = self.committer.open.writes
+        if state.forks:
+            writes.statements.append((_FORKS.hide_stream, (state.bucket_id, state.name.stream)))
+            state.gone = state.soft_deleted = True
+            state.dies_us = None
+            self.committer.open.hidden.append(state)
+            state.batch = self.committer.added(0, 1)
+            return
         statements: list[tuple[str, tuple[Any, ...]]] = [
             (_STREAMS.delete_stream, (state.bucket_id, state.name.stream)),
             (_STREAMS.delete_head, (state.id,)),
@@ -151,12 +191,18 @@ class Ledger:
             statements.append((_STREAMS.delete_epochs, (state.id,)))
         if state.last_row:
             statements.append((_STREAMS.dig_grave, (state.id, state.last_row)))
+        if source is not None:
+            statements.append((_FORKS.count_forks, (-1, source.bucket_id, source.name.stream)))
+            source.forks -= 1
+        if state.soft_deleted:
+            state.forks = NO_MORE_FORKS
         writes.statements += statements
         state.gone = True
         self.committer.open.ended.append(state)
         state.batch = self.committer.added(0, len(statements))
+        if source is not None:
+            source.batch = state.batch
         self.count_stream(state.bucket_id, state.name.bucket, state.batch, by=-1)
-        return state.epoch
 
     def admit_epoch(self, epoch: int) -> None:
         """Refuse an epoch that a start from the bucket, as it is now, might give again."""
@@ -205,8 +251,12 @@ class Ledger:
                 state.tail_closed = True
         for state, meaning, number in batch.meant:
             state.tail_meaning, state.tail_meaning_number = meaning, number
+        for state in batch.created:
+            if state.lineage is not None and state.tail.seq < state.lineage.fork_seq:
+                state.tail = LogEnd(0, 0, 0, state.lineage.fork_seq)
         for state in batch.ended:
             self.states.drop(state)
+        for state in (*batch.ended, *batch.hidden):
             if state.hub is not None:
                 state.hub.end()
         self._published(batch)
@@ -227,8 +277,11 @@ class Ledger:
             self.states.drop(state)
         for state in (state for batch in doomed for state in batch.ended):
             if state.id not in created:
-                state.gone = False
+                state.gone = state.soft_deleted
+                state.forks = max(state.forks, 0)
                 self.states.put(state)
+        for state in (state for batch in doomed for state in batch.hidden):
+            state.gone = state.soft_deleted = state.id in created
         if self._recovery is None:
             self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="recover-after-failed-commit")
 

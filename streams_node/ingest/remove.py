@@ -15,8 +15,8 @@ async def delete_stream(ledger: Ledger, name: Name) -> Batch:
     """Decide the end of a stream; the caller waits for the batch."""
     state = await ledger.living(name)
     ledger.admit(0)
-    ledger.delete(state)
-    assert state.batch is not None  # noqa: S101 - set by `delete`
+    await ledger.end(state)
+    assert state.batch is not None  # noqa: S101 - set by whoever ended it
     return state.batch
 
 
@@ -63,6 +63,10 @@ async def end_streams(ledger: Ledger, limit: int) -> int:
         state = await ledger.state(name)
         if not isinstance(state, Absent):
             ledger.touch(state)  # somebody reads it live, which holds it
+    for name in await ledger.database.orphaned_streams(limit):
+        orphan = await ledger.state(name)
+        if not isinstance(orphan, Absent) and orphan.kept and not ledger.refusals:
+            await ledger.end(orphan)
     return len(names)
 
 

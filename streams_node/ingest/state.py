@@ -13,6 +13,7 @@ from streams_node.protocol.producers import Producer
 from streams_node.protocol.times import SECOND_US
 from streams_node.wal.batch import Writes
 from streams_node.wal.heads import ProducerRow
+from streams_node.wal.lineage import Lineage
 from streams_node.wal.lookup import Configured, Head, Name
 from streams_node.wal.tails import LogEnd
 
@@ -27,6 +28,7 @@ _SLACK_SHARE = 10  # a sliding window is stored at most once every tenth of it
 Closing = tuple[str, int, int]  # the producer triple that closed a stream
 _OPEN = (None, None, None)
 NO_ANCHORS = (0, 0, 0, 0)
+NO_MORE_FORKS = -1  # of a stream that was kept for forks, and has ended with the last of them
 NOTHING_STORED = LogEnd(0, 0, 0, 0)
 
 
@@ -55,7 +57,9 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
     dies_us: int | None = None  # as stored: an upper bound of the window's end
     touched_us: int = 0
     profile: str = ""
-    soft_deleted: bool = False
+    soft_deleted: bool = False  # gone for clients, and kept for its forks
+    forks: int = 0  # that are, or will be, stored; NO_MORE_FORKS when it has ended with the last
+    lineage: Lineage | None = None  # of a fork
     earliest_seq: int = 0
     recovered: bool = False  # out of the bucket, and not written since
     epochs: tuple[tuple[int, int], ...] = ()
@@ -83,6 +87,7 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
     window: "Batch | None" = None  # the batch with the newest end of its window
     dirty: bool = False
     dirty_producers: set[str] | None = None
+    held: int = 0  # by decisions that wait for something else
     gone: bool = False
     charged: int = 0  # bytes that the cache counts for it
     hub: "Hub | None" = None
@@ -102,7 +107,8 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
         if config.ttl_s is not None:
             self.touched_us = (config.dies_us or 0) - config.ttl_s * SECOND_US
         self.profile = config.profile
-        self.soft_deleted = bool(config.soft_deleted)
+        self.soft_deleted = self.gone = bool(config.soft_deleted)
+        self.forks = config.forks
         self.earliest_seq = config.earliest_seq
         self.recovered = bool(config.recovered)
         self.epochs = _epochs(config.first_epoch) if not later_epochs else ((config.first_epoch, 0), *later_epochs)
@@ -137,13 +143,18 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
         return self.tail.ordinal + self.tail_meaning_number + self.earliest_seq
 
     @property
+    def kept(self) -> bool:
+        """Whether it was deleted while it has forks."""
+        return self.soft_deleted and self.forks != NO_MORE_FORKS
+
+    @property
     def settled(self) -> bool:
         """Whether everything decided is on disk."""
         return self.batch is None or self.batch.settled
 
     def pinned(self) -> bool:
         """Whether memory holds something about it that the database does not, or somebody is reading it live."""
-        return self.dirty or not self.settled or self.hub is not None
+        return self.dirty or not self.settled or self.hub is not None or self.held > 0
 
     def token(self, seq: int) -> str:
         """The offset of the position before entry `seq`: it carries the epoch of the entry before it."""

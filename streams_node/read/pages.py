@@ -7,8 +7,10 @@ import sql
 from streams_node.errors import Gone, InvariantBroken, Missing, StreamsError, Unavailable
 from streams_node.ingest.state import StreamState
 from streams_node.read.cold import ColdReader, Found
+from streams_node.read.lineage import life_at, read_below
 from streams_node.read.sealed import Part
 from streams_node.wal.database import Database
+from streams_node.wal.lineage import Life
 from streams_node.wal.tails import LogEnd, LogMoved, NotInLog
 
 _STREAMS = sql.queries("streams")
@@ -81,6 +83,8 @@ class _View:
         self._state = state
         self._tail = tail
         self._raw = raw
+        self._life: StreamState | Life = state  # whose entries come next,
+        self._stop = tail.seq if state.lineage is None else 0  # and up to where; of a fork that is to be found out
         self.commas = state.is_json and not raw
         self.end = 0
         self.pieces: list[Part] = []
@@ -90,6 +94,8 @@ class _View:
         self.end, left = start, bytes_max
         while self.end < self._tail.seq and left > 0:
             try:
+                if self.end >= self._stop:
+                    await self._turn()
                 found = await self._next(left)
             except StreamsError:
                 if self.pieces:
@@ -103,6 +109,11 @@ class _View:
             if found.full:
                 return
 
+    async def _turn(self) -> None:
+        """Of a fork: go on with whoever has the next entry."""
+        life = await life_at(self._database, self._state, self.end)
+        self._life, self._stop = (self._state, self._tail.seq) if life is None else (life, life.end)
+
     async def _next(self, bytes_max: int) -> Found:
         for _ in range(LOOKS_MAX):
             found = await self._from_log(bytes_max) or await self._from_objects(bytes_max)
@@ -114,26 +125,34 @@ class _View:
 
     async def _from_log(self, bytes_max: int) -> Found | None:
         """What the log has from here on; None when it does not have the next entry."""
-        state = self._state
-        if self.end < state.cold_below:
+        state, life = self._state, self._life
+        if self.end < life.cold_below:
             return None
         try:
-            taken = await self._database.read_slice(
-                state.id, self._tail, self.end, bytes_max, is_json=state.is_json, raw=self._raw
-            )
+            if life is state:
+                taken = await self._database.read_slice(
+                    state.id, self._tail, self.end, bytes_max, is_json=state.is_json, raw=self._raw
+                )
+            else:
+                where = life.id, life.tail, self.end, self._stop, bytes_max
+                taken = await self._database.readers.run(read_below, *where, commas=self.commas)
         except NotInLog as missing:
             if state.gone:
                 raise deleted(state) from None
-            state.cold_below = max(state.cold_below, missing.first_seq or self._tail.seq)
+            life.cold_below = max(life.cold_below, missing.first_seq or self._stop)
             return None
         except LogMoved:
             raise Unavailable("the entries were moved while they were read; try again") from None
-        return Found(taken.end, [taken.payload], len(taken.payload), full=True)
+        full = taken.end < self._stop or self._stop == self._tail.seq
+        return Found(taken.end, [taken.payload], len(taken.payload), full=full)
 
     async def _from_objects(self, bytes_max: int) -> Found | None:
         if self._cold is None:
             raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
-        return await self._cold.read(self._state.id, self.end, self._tail.seq, bytes_max, commas=self.commas)
+        found = await self._cold.read(self._life.id, self.end, self._stop, bytes_max, commas=self.commas)
+        if found is not None and found.end == self._stop < self._tail.seq:
+            return found._replace(full=False)  # who comes next has more
+        return found
 
 
 async def explain(database: Database, state: StreamState, seq: int) -> None:

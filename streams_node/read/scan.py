@@ -15,9 +15,11 @@ from streams_node.errors import InvariantBroken, StreamsError, Unavailable
 from streams_node.ingest.state import StreamState
 from streams_node.read.cold import ColdReader, Run
 from streams_node.read.keyed import Chunk, NotShown, Pruner, group_chunk, log_chunk
+from streams_node.read.lineage import below, life_at
 from streams_node.read.pages import LOOKS_MAX, Page, deleted, explain
 from streams_node.read.sealed import Part, first_group
 from streams_node.wal.database import Database
+from streams_node.wal.lineage import Life
 from streams_node.wal.tails import LogEnd, LogMoved, NotInLog, read_keyed, read_rows
 
 if TYPE_CHECKING:
@@ -135,6 +137,8 @@ class _Scan:
         self._tail = tail
         self._sieve = sieve
         self._until = 0  # the end of the stretch that may match
+        self._life: StreamState | Life = state  # whose entries come next,
+        self._stop = tail.seq if state.lineage is None else 0  # and up to where; of a fork that is to be found out
         self._run: Run | None = None
 
     async def step(self, at: int, room: Room) -> Sifted:
@@ -145,6 +149,9 @@ class _Scan:
                 start, self._until = await self._sieve.pruner.stretch(at, self._tail.seq)
             if start > at:
                 return Sifted(start, None, room)
+        if at >= self._stop:
+            life = await life_at(self._database, self._state, at)
+            self._life, self._stop = (self._state, self._tail.seq) if life is None else (life, life.end)
         for _ in range(LOOKS_MAX):
             found = await self._from_log(at, room) or await self._from_objects(at, room)
             if found is not None:
@@ -158,15 +165,16 @@ class _Scan:
             self._cold.leave(self._run)
 
     async def _from_log(self, at: int, room: Room) -> Sifted | None:
-        state = self._state
-        if at < state.cold_below:
+        state, life = self._state, self._life
+        if at < life.cold_below:
             return None
+        tail = life.tail if isinstance(life, Life) else self._tail
         try:
-            return await self._database.readers.run(_sift_log, state.id, self._tail, at, self._sieve, room)
+            return await self._database.readers.run(_sift_log, life.id, tail, at, self._stop, self._sieve, room)
         except NotInLog as missing:
             if state.gone:
                 raise deleted(state) from None
-            state.cold_below = max(state.cold_below, missing.first_seq or self._tail.seq)
+            life.cold_below = max(life.cold_below, missing.first_seq or self._stop)
             return None
         except LogMoved:
             raise Unavailable("the entries were moved while they were read; try again") from None
@@ -176,9 +184,9 @@ class _Scan:
         if cold is None:
             raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
         run = self._run
-        if run is None or run.end != at:
-            run = self._run = cold.run_at(self._state.id, at)
-        sieve, until = self._sieve, self._until
+        if run is None or run.end != at or run.stream != self._life.id:
+            run = self._run = cold.run_at(self._life.id, at)
+        sieve, until = self._sieve, min(self._until, self._stop)
 
         def work(file: "SealedFile", row: int, start: int, end: int) -> Sifted:
             return _sift_file(file, row, start, min(end, until), sieve, room)
@@ -189,14 +197,18 @@ class _Scan:
         return sifted
 
 
-def _sift_log(db: sqlite3.Connection, stream: int, tail: LogEnd, at: int, sieve: Sieve, room: Room) -> Sifted:
-    """In a reader's thread."""
+def _sift_log(
+    db: sqlite3.Connection, stream: int, tail: LogEnd, at: int, stop: int, sieve: Sieve, room: Room
+) -> Sifted:
+    """In a reader's thread: entries from `at` on, before `stop`."""
     bytes_max = min(_STEP_BYTES, room.scan)
     if sieve.key is None:
         chunk = log_chunk(read_rows(db, stream, tail, at, bytes_max), at)
     else:
         rows, end, passed = read_keyed(db, stream, tail, at, bytes_max, sieve.key)
         chunk = log_chunk(rows, at, sieve.key, end, passed)
+    if chunk.end > stop:  # who has forks goes on behind the fork point
+        chunk = below(chunk, stop)
     room = replace(room)  # it may be done again, elsewhere
     end, entries = _sift(chunk, sieve, room)
     return Sifted(end, _part(entries, room), room)

@@ -9,9 +9,10 @@ from streams_node.errors import Unavailable
 from streams_node.ingest.state import StreamState
 from streams_node.placement.locate import Located
 from streams_node.read.cold import ColdReader, Run
+from streams_node.read.lineage import lives_of
 from streams_node.read.sealed import first_group
 from streams_node.wal.database import Database
-from streams_node.wal.tails import NotInLog, TimeFound, find_time
+from streams_node.wal.tails import LogEnd, NotInLog, TimeFound, find_time
 
 if TYPE_CHECKING:
     from streams_node.segments.reader import SealedFile
@@ -21,16 +22,31 @@ _LOOKS_MAX = 3  # for entries that are on their way from the log to an object
 
 async def seq_since(database: Database, cold: ColdReader | None, state: StreamState, ts: int) -> int:
     """The sequence of the first entry at or after a time; the end of the stream when there is none."""
-    low, tail = state.earliest_seq, state.tail
+    if state.lineage is None:
+        return await _since(database, cold, state.id, state.tail, state.earliest_seq, state.tail.seq, ts)
+    first = max(state.earliest_seq, state.lineage.fork_seq)
+    seq = await _since(database, cold, state.id, state.tail, first, state.tail.seq, ts)
+    for life in await lives_of(database, state):  # times never run backwards over a fork point either
+        if seq > first or first <= state.earliest_seq:
+            break
+        first = max(state.earliest_seq, life.first)
+        seq = await _since(database, cold, life.id, life.tail, first, life.end, ts)
+    return seq
+
+
+async def _since(
+    database: Database, cold: ColdReader | None, stream: int, tail: LogEnd, low: int, high: int, ts: int
+) -> int:
+    """The same among the entries [low, high) of one life."""
     try:
         found = await database.readers.run(find_time, tail, ts)
     except NotInLog:
-        found = TimeFound(tail.seq, sure=tail.seq == 0)
+        found = TimeFound(high, sure=high <= low)
     if found.sure or found.seq <= low:
-        return max(low, found.seq)
+        return min(max(low, found.seq), high)
     if cold is None:
         raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
-    return await _among_objects(cold, state.id, low, found.seq, ts)
+    return await _among_objects(cold, stream, low, min(found.seq, high), ts)
 
 
 async def _among_objects(cold: ColdReader, stream: int, low: int, high: int, ts: int) -> int:

@@ -133,6 +133,9 @@ class Database:
     async def ended_streams(self, now_us: int, limit: int) -> list[Name]:
         return await self.readers.run(listing.ended_streams, now_us, limit)
 
+    async def orphaned_streams(self, limit: int) -> list[Name]:
+        return await self.readers.run(listing.orphaned_streams, limit)
+
     async def list_bucket(
         self, bucket: int, prefix: str, after: str, limit: int, now_us: int
     ) -> list[listing.BucketEntry]:

@@ -11,6 +11,7 @@ from streams_node.wal.stretches import find_place
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
+_FORKS = sql.queries("forks")
 _LAST_CHAR = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 DEFAULT_BUCKET = "_default"
@@ -93,6 +94,11 @@ def sealed_ends(db: sqlite3.Connection, rows: list[int], through: int) -> list[i
 def ended_streams(db: sqlite3.Connection, now_us: int, limit: int) -> list[Name]:
     """Streams whose stored end has passed."""
     return [Name(*row) for row in db.execute(_STREAMS.ended_streams, (now_us, limit))]
+
+
+def orphaned_streams(db: sqlite3.Connection, limit: int) -> list[Name]:
+    """Streams that were kept for forks, and have none any more."""
+    return [Name(*row) for row in db.execute(_FORKS.orphaned_streams, (limit,))]
 
 
 def after_prefix(prefix: str) -> str | None:

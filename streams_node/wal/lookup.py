@@ -12,6 +12,7 @@ from streams_node.protocol.producers import Producer
 _STREAMS = sql.queries("streams")
 _BUCKETS = sql.queries("buckets")
 _SCHEMAS = sql.queries("schemas")
+_FORKS = sql.queries("forks")
 NAMES_PER_STATEMENT = 64
 
 
@@ -38,6 +39,10 @@ class Configured(NamedTuple):
     earliest_seq: int
     recovered: int
     meaning: int = 0  # counts what was declared of it; 0 for nothing, ever
+    forks: int = 0
+    source: int | None = None
+    fork_seq: int | None = None
+    fork_sub: int | None = None
 
 
 class Head(NamedTuple):
@@ -71,6 +76,7 @@ class Found(NamedTuple):
     producers: dict[str, Producer]
     later_epochs: list[tuple[int, int]]
     declared: tuple[str, str | None] | None = None  # its row of `schemas`
+    source_name: Name | None = None  # of a fork
 
 
 class FoundBucket(NamedTuple):
@@ -120,4 +126,6 @@ def _found(db: sqlite3.Connection, row: list[Any]) -> Found:
         producers = {name: Producer(*last) for name, *last in db.execute(_STREAMS.load_producers, (config.stream,))}
     later = db.execute(_STREAMS.load_epochs, (config.stream,)).fetchall() if config.epoch_count > 1 else []
     declared = db.execute(_SCHEMAS.load_schema, (config.stream,)).fetchone() if config.meaning else None
-    return _MADE(Found, (bucket, row[_EPOCH_AT], config, head, producers, later, declared))
+    source = db.execute(_FORKS.load_source, (config.source,)).fetchone() if config.source is not None else None
+    source_name = None if source is None else Name(*source)
+    return _MADE(Found, (bucket, row[_EPOCH_AT], config, head, producers, later, declared, source_name))
