@@ -83,7 +83,8 @@ class Rollups(RunReader):
                 measures[row["measure"]] = summary
             yield key, measures
 
-    def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[dict[str, Any]]:
+    def tables_within(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[Any]:
+        """The rows of windows that start in [first, last], as Arrow tables in the order of the run."""
         bounds = [(stream, stream), (rollup, rollup), (interval, interval), (first, last)]
         for number in self.groups_within(bounds) if first <= last else ():
             table = self.group(number)
@@ -91,7 +92,11 @@ class Rollups(RunReader):
                 table = table.filter(pc.equal(table.column(name), value))
             starts = table.column("start")
             table = table.filter(pc.and_(pc.greater_equal(starts, first), pc.less_equal(starts, last)))
-            for batch in table.select(FAMILY.schema.names[3:]).to_batches():
+            yield table.select(FAMILY.schema.names[3:])
+
+    def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[dict[str, Any]]:
+        for table in self.tables_within(stream, rollup, interval, first, last):
+            for batch in table.to_batches():
                 yield from batch.to_pylist()
 
 

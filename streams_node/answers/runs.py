@@ -302,10 +302,12 @@ class _Damaged(Exception):
 def _open(path: Path, made: str, family: str) -> "RunReader":
     from indexers.exact import Exact  # noqa: PLC0415
     from indexers.lexicon import Lexicon  # noqa: PLC0415
+    from indexers.rollups import Rollups  # noqa: PLC0415
     from indexers.runs import IndexDamaged  # noqa: PLC0415
 
+    kinds: dict[str, Callable[..., RunReader]] = {"lexicon": Lexicon, "exact": Exact, "rollups": Rollups}
     try:
-        return Lexicon(path, name=made) if family == "lexicon" else Exact(path, name=made)
+        return kinds[family](path, name=made)
     except (IndexDamaged, OSError) as problem:
         raise _Damaged(made, str(problem)) from problem
 
