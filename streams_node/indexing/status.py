@@ -55,7 +55,7 @@ class Progress(NamedTuple):
     contiguous: int
     stale: int  # parts that only a former configuration covers
     lag_segments: int
-    lag_ms: int | None
+    indexed_us: int | None  # time of the newest entry of the contiguous ones
     bytes: float
     objects: int
     active: int
@@ -66,6 +66,10 @@ class Progress(NamedTuple):
     @property
     def complete(self) -> bool:
         return not self.lag_segments
+
+    def lag_ms(self, newest_us: int) -> int | None:
+        """From its newest entry to the stream's; None when it has none."""
+        return None if self.indexed_us is None else max(0, newest_us - self.indexed_us) // _US_A_MS
 
 
 NOTHING = Progress(0, 0, 0, 0, None, 0.0, 0, 0, 0, None, started=False)
@@ -102,9 +106,8 @@ def moves(db: sqlite3.Connection, stream: int) -> int:
 
 
 def progress(
-    looked: Looked, family: Family, parts: Sequence[Span], newest_us: int, *, section: str | None = None,
-    share: float = 1.0,
-) -> Progress:  # fmt: skip
+    looked: Looked, family: Family, parts: Sequence[Span], *, section: str | None = None, share: float = 1.0
+) -> Progress:
     """How far a family is. `section` and `share`: which part of its bytes counts."""
     config = looked.plan.configs.get(family)
     if config is None:
@@ -132,7 +135,7 @@ def progress(
         contiguous,
         stale,
         len(parts) - contiguous,
-        None if indexed_us is None else max(0, newest_us - indexed_us) // _US_A_MS,
+        indexed_us,
         size,
         len(every),
         len(active),
@@ -142,24 +145,24 @@ def progress(
     )
 
 
-def search_families(looked: Looked, registry: Registry, parts: Sequence[Span], newest_us: int) -> list[SearchFamily]:
+def search_families(looked: Looked, registry: Registry, parts: Sequence[Span]) -> list[SearchFamily]:
     """The configured ones, in the protocol's order."""
     configs, search = looked.plan.configs, registry.search
     found = []
     if search is not None and "exact" in configs:
-        found.append(SearchFamily("exact", exact_fields(search), progress(looked, "exact", parts, newest_us)))
+        found.append(SearchFamily("exact", exact_fields(search), progress(looked, "exact", parts)))
     if search is not None and "companion" in configs:
         columns, texts = column_fields(registry), text_fields(registry)
         for name, fields in (("col", columns), ("fts", texts)):
             if fields:
                 share = len(fields) / (len(columns) + len(texts))
-                each = progress(looked, "companion", parts, newest_us, section=name, share=share)
+                each = progress(looked, "companion", parts, section=name, share=share)
                 found.append(SearchFamily(name, fields, each))
     if search is not None and "rollups" in configs:
         names = sorted(search.rollups)
-        found.append(SearchFamily("agg", names, progress(looked, "rollups", parts, newest_us)))
+        found.append(SearchFamily("agg", names, progress(looked, "rollups", parts)))
     if "metrics" in configs:
-        found.append(SearchFamily("mblk", ["metrics"], progress(looked, "metrics", parts, newest_us)))
+        found.append(SearchFamily("mblk", ["metrics"], progress(looked, "metrics", parts)))
     return found
 
 
