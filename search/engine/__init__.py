@@ -9,12 +9,12 @@ Hands on, from this package:
 
     open_views(packs, folder) -> views          one, or one each where Tantivy's files cannot be stitched
     Searcher(views, config, version)            .page(Ask) -> Page, .count(plan, stream, spans) -> (least, most),
-                                                .aggregate(Tally) -> results, .scorer(plan) -> record -> score or None
+                                                .aggregate(Tally) -> Tallied, .scorer(plan) -> record -> score or None
     sort_of(raw, plan, config) -> keys          the effective sort; SortError
     after_of(raw, keys, seq_of), shown(values, keys, offset_of)         `search_after` and the `sort` of a hit as JSON
-    scan(entries, plan, keys, ...) -> hits      the plain evaluator over the tail; `Searcher.page` calls it itself
     build_mini(...) -> path                     a companion of entries that are not indexed yet
     highlight(plan, record, version) -> fields  snippets of what matched
+    Terms, DateHistogram, Stats, Percentiles    what an aggregation may want
 
 Keeps    a page has the hits that the evaluator finds among exactly the entries that were given, in their order; pages
          that go on after one another skip and repeat nothing, as long as the views are the same. No entry may be twice
@@ -22,25 +22,38 @@ Keeps    a page has the hits that the evaluator finds among exactly the entries 
 Dies     holds no state but what it reads off a view once.
 """
 
+from search.engine.aggregate import AggregationTooLarge, DateHistogram, Percentiles, Stats, Tallied, Tally, Terms
+from search.engine.highlight import Snippet, highlight
 from search.engine.mini import build_mini
 from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
 from search.engine.search import Searcher, open_views
 from search.engine.sorting import SortError, SortKey, SortValue, after_of, shown, sort_of
+from search.engine.walk import TimeOver
 
 __all__ = [
+    "AggregationTooLarge",
     "Ask",
+    "DateHistogram",
     "Entry",
     "Hit",
     "OneViewNeeded",
     "Page",
+    "Percentiles",
     "Records",
     "Searcher",
+    "Snippet",
     "SortError",
     "SortKey",
     "SortValue",
     "Span",
+    "Stats",
+    "Tallied",
+    "Tally",
+    "Terms",
+    "TimeOver",
     "after_of",
     "build_mini",
+    "highlight",
     "open_views",
     "shown",
     "sort_of",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import tantivy
 
 from indexers.companion import Layout, Pack, View, stitching_works
+from search.engine.aggregate import Tallied, Tally, aggregate
 from search.engine.bm25 import OfRecords, Score, Statistics, bm25, idf
 from search.engine.model import Ask, Hit, OneViewNeeded, Page, Span
 from search.engine.scan import Scanned, reader, scan
@@ -65,6 +66,12 @@ class Searcher:
     def scorer(self, plan: Plan, tail: Sequence[object] = ()) -> Score:
         """The function from a record to its score, as pages have it; `tail` are records, needed without a view."""
         return bm25(plan, self.version, self.statistics(plan, tail))
+
+    def aggregate(self, tally: Tally) -> Tallied:
+        """Counts and sums over the one view; OneViewNeeded without it, TimeOver, AggregationTooLarge."""
+        if len(self._sources) != 1:
+            raise OneViewNeeded("aggregations need one index of all entries")
+        return aggregate(self._sources[0], self.version, tally)
 
     def statistics(self, plan: Plan, tail: Sequence[object]) -> Statistics:
         if len(self._sources) > 1:

@@ -1,0 +1,208 @@
+"""Counts and sums over what a query finds, by any aggregatable field.
+
+Keeps    one view, so that no part is merged from parts: entries that are not indexed yet are put into a mini-companion
+         first. Terms are exact while a field has at most TERMS_MAX values in a segment of the view, and say by how much
+         they may be wrong beyond. Percentiles are approximate: within 1 % of a value.
+
+A value that its column does not hold as it is counts as what it holds: integers and dates outside of 64 bits as the
+nearest, terms beyond 65,530 bytes or without Unicode not at all. `inexact` says in how many documents that may be.
+Every value of a record counts. Dates are milliseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as member
+from typing import Any
+
+import tantivy
+
+from search.engine.model import Over, Records, Span, never
+from search.engine.source import Source, both, some, without
+from search.engine.translate import Translator
+from search.engine.walk import TimeOver
+from search.language import Plan, matcher
+from streams_node.schema.search_config import Field, Kind
+
+TERMS_MAX = 60_000  # Tantivy refuses 65,000 buckets
+VERIFIED_MAX = 5_000
+
+
+class AggregationTooLarge(ValueError):
+    """More buckets than a result may have: ask for less, or for longer intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The values that most entries have, and those under them."""
+
+    field: Field
+    size: int = 10
+    inside: Mapping[str, "Wanted"] = member(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DateHistogram:
+    """Windows of time that have entries."""
+
+    field: Field
+    interval_ms: int
+    offset_ms: int = 0
+    inside: Mapping[str, "Wanted"] = member(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Count, sum, least, greatest and average."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    field: Field
+    percents: tuple[float, ...] = (50.0, 95.0, 99.0)
+
+
+Wanted = Terms | DateHistogram | Stats | Percentiles
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """One aggregation of one stream: as an Ask, without a tail."""
+
+    plan: Plan | None  # None: all entries
+    stream: int
+    spans: Sequence[Span]
+    wanted: Mapping[str, Wanted]
+    records: Records
+    over: Over = never
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tallied:
+    """By name of what was wanted.
+
+    Terms           {"buckets": [{"key", "count", **inside}], "other": values that are not shown, "error_bound": n}
+    DateHistogram   {"buckets": [{"key": ms, "count", **inside}]}
+    Stats           {"count", "sum", "min", "max", "avg"}, null without a value
+    Percentiles     {"values": {"95.0": number or null}}
+
+    `matched` entries are in it; `omitted` may match, and were too many to be read.
+    """
+
+    values: dict[str, Any]
+    matched: int
+    omitted: int
+    verified: int
+    inexact: int
+
+
+def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
+    """TimeOver when the time is over before it began: Tantivy cannot be stopped."""
+    base = source.entries_query(tally.stream, tally.spans)
+    query, verified, omitted = base, 0, 0
+    if tally.plan is not None:
+        pair = Translator(source).pair(tally.plan)
+        query = both(base, pair.lower)
+        if not pair.exact:
+            rows, omitted = _doubtful(source, without(both(base, pair.upper), pair.lower), tally)
+            records = tally.records(rows) if rows else {}
+            matches, verified = matcher(tally.plan, version), len(rows)
+            found = sorted(seq for seq, record in records.items() if matches(record))
+            if found:
+                ranges = [source.rows_query(first, last) for first, last in _runs(found)]
+                query = some([query, both(base, some(ranges))])
+    if tally.over():
+        raise TimeOver
+    try:
+        raw = source.searcher.aggregate(query, {name: _asked(source, each) for name, each in tally.wanted.items()})
+    except ValueError as problem:
+        raise AggregationTooLarge(str(problem)) from problem
+    return Tallied(
+        values={name: _shown(each, raw[name]) for name, each in tally.wanted.items()},
+        matched=source.count(query),
+        omitted=omitted,
+        verified=verified,
+        inexact=_inexact(source, query, tally.wanted),
+    )
+
+
+def _doubtful(source: Source, query: tantivy.Query, tally: Tally) -> tuple[list[int], int]:
+    """The entries to look at, and how many are too many."""
+    count = source.count(query)
+    if not count:
+        return [], 0
+    if count > VERIFIED_MAX:
+        return [], count
+    if tally.over():
+        raise TimeOver
+    found = source.searcher.search(query, limit=count, count=False).hits
+    return [int(seq) for seq in source.values("row", [address for _, address in found])], 0
+
+
+def _runs(seqs: Sequence[int]) -> list[tuple[int, int]]:
+    """First and last of each run of neighbours."""
+    found: list[tuple[int, int]] = []
+    for seq in seqs:
+        if found and found[-1][1] == seq - 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return found
+
+
+def _asked(source: Source, wanted: Wanted) -> dict[str, Any]:
+    columns = source.layout.of(wanted.field.name)
+    if not columns.fast:
+        raise ValueError(f"search field {wanted.field.name} is not aggregatable")
+    column = columns.ms or columns.column
+    match wanted:
+        case Stats():
+            return {"stats": {"field": column}}
+        case Percentiles(_, percents):
+            return {"percentiles": {"field": column, "percents": list(percents)}}
+        case Terms(_, size, inside):
+            terms = {"field": column, "size": size, "segment_size": max(size, TERMS_MAX)}
+            return {"terms": terms, "aggs": {name: _asked(source, each) for name, each in inside.items()}}
+        case DateHistogram(_, interval, offset, inside):
+            histogram = {"field": column, "interval": interval, "offset": offset % interval, "min_doc_count": 1}
+            return {"histogram": histogram, "aggs": {name: _asked(source, each) for name, each in inside.items()}}
+
+
+def _shown(wanted: Wanted, raw: Any) -> dict[str, Any]:
+    match wanted:
+        case Stats():
+            return {"count": int(raw["count"]), **{name: raw[name] for name in ("sum", "min", "max", "avg")}}
+        case Percentiles(_, percents):
+            return {"values": {str(float(each)): raw["values"].get(str(float(each))) for each in percents}}
+        case Terms(field, _, inside):
+            return {
+                "buckets": [_bucket(each, _key(field, each["key"]), inside) for each in raw["buckets"]],
+                "other": int(raw["sum_other_doc_count"]),
+                "error_bound": int(raw.get("doc_count_error_upper_bound") or 0),
+            }
+        case DateHistogram(_, _, _, inside):
+            return {"buckets": [_bucket(each, int(each["key"]), inside) for each in raw["buckets"]]}
+
+
+def _bucket(raw: Any, key: object, inside: Mapping[str, Wanted]) -> dict[str, Any]:
+    shown = {name: _shown(each, raw[name]) for name, each in inside.items()}
+    return {"key": key, "count": int(raw["doc_count"]), **shown}
+
+
+def _key(field: Field, raw: Any) -> object:
+    if field.kind is Kind.BOOL:
+        return bool(raw)
+    return int(raw) if field.kind in {Kind.INTEGER, Kind.DATE} else raw
+
+
+def _inexact(source: Source, query: tantivy.Query, wanted: Mapping[str, Wanted]) -> int:
+    names = {name for each in wanted.values() for name in _names(each)} & source.inexact
+    if not names:
+        return 0
+    return source.count(both(query, some([source.inexact_query(source.layout.of(name)) for name in names])))
+
+
+def _names(wanted: Wanted) -> list[str]:
+    inside = wanted.inside.values() if isinstance(wanted, Terms | DateHistogram) else ()
+    return [wanted.field.name, *[name for each in inside for name in _names(each)]]
