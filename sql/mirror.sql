@@ -354,7 +354,8 @@ SELECT b.id, b.name, b.created_us, b.alive, (SELECT count(*) FROM mirror.streams
 INSERT INTO main.streams (bucket, name, id, content_type, created_us, ttl_s, expires_us, dies_us, first_epoch, epoch_count, profile,
                           soft_deleted, source, fork_seq, fork_sub, earliest_seq, recovered, meaning)
 SELECT s.bucket, s.name, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_us,
-       CASE WHEN s.ttl_s IS NULL THEN s.expires_us
+       CASE WHEN s.soft_deleted = 1 THEN NULL
+            WHEN s.ttl_s IS NULL THEN s.expires_us
             ELSE :now_us + s.ttl_s * 1000000 + max(1000000, s.ttl_s * 1000000 / 10) END,
        s.first_epoch, 1 + json_array_length(s.epochs), s.profile, s.soft_deleted, s.source, s.fork_seq, s.fork_sub, s.earliest_seq, 1,
        EXISTS (SELECT 1 FROM mirror.schemas AS m WHERE m.stream = s.id)
@@ -364,12 +365,39 @@ SELECT s.bucket, s.name, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_
 -- Their ends, as published: there is no log row left of any.
 INSERT INTO main.heads (stream, next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed,
                         schema_version, producers, stream_seq, closed_by, closed_epoch, closed_seq)
-SELECT s.id, coalesce(e.next_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.position, 0), coalesce(e.ts, s.created_us), 0, 0, 0, 0,
+SELECT s.id, coalesce(e.next_seq, s.fork_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.position, 0), coalesce(e.ts, s.created_us), 0, 0, 0, 0,
        coalesce(e.closed, 0), coalesce(e.schema_version, 0),
        (SELECT count(*) FROM mirror.producers AS p WHERE p.stream = s.id),
        e.stream_seq, e.closed_by, e.closed_epoch, e.closed_seq
   FROM mirror.streams AS s LEFT JOIN mirror.ends AS e ON e.stream = s.id
  WHERE s.bucket IN (SELECT id FROM mirror.buckets) ORDER BY s.id;
+
+-- name: restore_fork_points
+-- A fork that was published before all of what it shares: the rest is lost with its source's end. Only those that wrote
+-- nothing themselves: what came later in the log was published later.
+UPDATE main.streams SET fork_seq = h.next_seq
+  FROM main.heads AS h
+ WHERE main.streams.source IS NOT NULL AND h.stream = main.streams.source AND main.streams.fork_seq > h.next_seq
+   AND (SELECT own.ordinal FROM main.heads AS own WHERE own.stream = main.streams.id) = 0;
+
+-- name: restore_fork_ends
+-- They end there; and so do forks of them, which is asked again until nothing moves.
+UPDATE main.heads SET next_seq = s.fork_seq
+  FROM main.streams AS s
+ WHERE s.id = main.heads.stream AND s.source IS NOT NULL AND main.heads.ordinal = 0 AND main.heads.next_seq > s.fork_seq;
+
+-- name: restore_fork_epochs
+-- An epoch of their own begins there, too: no offset of what was lost means anything else later.
+UPDATE main.epochs SET first_seq = s.fork_seq
+  FROM main.streams AS s
+ WHERE s.id = main.epochs.stream AND s.source IS NOT NULL AND main.epochs.first_seq > s.fork_seq
+   AND (SELECT own.ordinal FROM main.heads AS own WHERE own.stream = s.id) = 0;
+
+-- name: restore_fork_counts
+-- How many forks each source is kept for.
+UPDATE main.streams SET forks = c.forks
+  FROM (SELECT f.source AS source, count(*) AS forks FROM main.streams AS f WHERE f.source IS NOT NULL GROUP BY f.source) AS c
+ WHERE main.streams.id = c.source;
 
 -- name: restore_schemas
 -- What was declared of them.

@@ -153,8 +153,12 @@ def _fill(path: Path, mirror: Path, newest: int, now_us: int, *, accept_loss: bo
         db.execute("BEGIN")
         db.execute(_SQL.restore_buckets)
         db.execute(_SQL.restore_streams, {"now_us": now_us})
+        db.execute(_SQL.restore_heads)
+        db.execute(_SQL.restore_fork_points)
+        while db.execute(_SQL.restore_fork_ends).rowcount:
+            db.execute(_SQL.restore_fork_points)
         for statement in (
-            _SQL.restore_heads,
+            _SQL.restore_fork_counts,
             _SQL.restore_schemas,
             _SQL.restore_boundaries,
             _SQL.restore_index_plans,
@@ -162,6 +166,7 @@ def _fill(path: Path, mirror: Path, newest: int, now_us: int, *, accept_loss: bo
             _SQL.restore_covers,
             _SQL.restored_indexes_told,
             _SQL.restore_epochs,
+            _SQL.restore_fork_epochs,
             _SQL.restore_producers,
             _SQL.restore_tombstones,
             _SQL.restore_objects,

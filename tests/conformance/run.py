@@ -128,8 +128,7 @@ def report(tests: Sequence[Test], counts: Counts) -> None:
     if len(tests) != SUITE_TEST_COUNT:
         print(f"\nthe suite reported {len(tests)} tests, {SUITE_TEST_COUNT} were expected")
     print(
-        f"\nconformance: {counts.passed} of {SUITE_TEST_COUNT} passed; {counts.failed} failed,"
-        f" {counts.skipped} skipped"
+        f"\nconformance: {counts.passed} of {SUITE_TEST_COUNT} passed; {counts.failed} failed, {counts.skipped} skipped"
     )
 
 
