@@ -233,6 +233,8 @@ class Cache:
                 raise
             gone = self._shelf.leaving(self._shelf.bytes // 2)
             self.counts.evictions += len(gone)
+            for left in gone:
+                self.on_gone(left.made)  # as long as it is open somewhere, its room is not free
             await self._run(_remove_all, [copy.path for copy in gone])
             return await self._made(facts, self._folder)
 

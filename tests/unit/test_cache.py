@@ -312,7 +312,10 @@ def test_a_full_disk_gets_half_of_the_copies_back_before_a_reader_does_without(
         for one in facts[:4]:
             await content(cache, one)
         full[0] = True
+        gone: list[str] = []
+        cache.on_gone = gone.append
         assert await content(cache, facts[4]) == bucket.objects[facts[4].key()]
+        assert sorted(gone) == sorted(one.made for one in facts[:3])  # whoever has them open keeps their room
         assert (cache.objects, cache.counts.homeless) == (2, 0)
         assert [cache.has(one.made) for one in facts] == [False, False, False, True, True]
 
