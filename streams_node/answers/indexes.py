@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from indexers.plan import Family
 from streams_node.answers.keys import Remembered
 from streams_node.answers.pruning import Known, Pruner, Want
 from streams_node.answers.routing_keys import Asked, KeysPage, keys_page
 from streams_node.answers.runs import Runs
+from streams_node.answers.views import Views
 from streams_node.cache import Cache
 from streams_node.indexing import Covering, covers_of
 from streams_node.ingest.state import StreamState
@@ -18,12 +20,14 @@ from streams_node.wal.database import Database
 class Indexes:
     """Made once a node. Its cache is of index objects alone, so that a scan of history drives out none."""
 
-    def __init__(self, database: Database, cache: Cache) -> None:
+    def __init__(self, database: Database, cache: Cache, views: tuple[Path, int] | None = None) -> None:
+        """`views` says in which folder views of companions are, and how large they may be; None: there are none."""
         self._database = database
         self._known = Known()
         self._remembered = Remembered()
         self.cache = cache
         self.runs = Runs(cache)
+        self.views = None if views is None else Views(self.runs, *views)
 
     def pruner(self, stream: int, wants: Sequence[Want]) -> Pruner:
         """For one read of a stream."""
@@ -43,5 +47,7 @@ class Indexes:
         return await self._database.readers.run(covers_of, stream, family, config)
 
     async def close(self) -> None:
+        if self.views is not None:
+            await self.views.close()
         await self.runs.close()
         await self.cache.close()

@@ -142,6 +142,19 @@ class Runs:
                 self.filter_bytes -= size
         return made
 
+    async def whole(self, facts: IndexFacts, opened: Callable[[Path], T]) -> T | None:
+        """What a thread makes of a whole object of any family; None when it cannot be read now."""
+
+        def attempt(path: Path) -> T:
+            from indexers.runs import IndexDamaged  # noqa: PLC0415 - see above
+
+            try:
+                return opened(path)
+            except (IndexDamaged, OSError) as problem:
+                raise _Damaged(facts.made, str(problem)) from problem
+
+        return await self._attempt(facts, attempt)
+
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the few threads; a long queue refuses."""
         if self._waiting >= _WAITING_MAX:

@@ -6,7 +6,7 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from streams_node.config.indexing import IndexSettings
-from streams_node.config.quantity import Bytes, Count, MiB, Unit
+from streams_node.config.quantity import Bytes, Count, GiB, MiB, Unit
 
 
 class SearchSettings(IndexSettings):
@@ -25,4 +25,10 @@ class SearchSettings(IndexSettings):
     )
     search_queue_max: Annotated[Count, Unit("searches")] = Field(
         default=256, ge=0, description="Searches that may wait for their turn; beyond it, 429."
+    )
+    search_views_bytes_max: Bytes = Field(
+        default=2 * GiB,
+        ge=16 * MiB,
+        description="Disk for unpacked companions of streams that are searched, in `cache/views/`; one search may take "
+        "more for its moment.",
     )

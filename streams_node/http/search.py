@@ -37,16 +37,14 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
     began = time.monotonic()
     request = request._replace(timeout_ms=min(request.timeout_ms, context.settings.request_ms_max * 3 // 5))
     state = await context.ledger.readable(sub.name)
-    asked, config = await _asked(context, state, request, began)
+    asked = await _asked(context, state, request, began)
     tiers = context.tiers
     found = await context.searches.search(tiers.reader, tiers.indexes, state, asked)
     context.ledger.touch(state)
-    return await context.searches.run(_reply, state, config, request, asked, found, began)
+    return await context.searches.run(_reply, state, request, asked, found, began)
 
 
-async def _asked(
-    context: Context, state: StreamState, request: SearchRequest, began: float
-) -> tuple[Asked, SearchConfig]:
+async def _asked(context: Context, state: StreamState, request: SearchRequest, began: float) -> Asked:
     """The request as this stream understands it."""
     meaning = state.tail_meaning if state.is_json else None
     if meaning is not None and meaning.problem is not None:
@@ -60,7 +58,7 @@ async def _asked(
     except SortError as problem:
         raise BadSearch(str(problem)) from None
     until = began + request.timeout_ms / _MS
-    return Asked(plan, meaning, keys, after, request.size, until), config
+    return Asked(plan, meaning, config, keys, after, request.size, until)
 
 
 async def _plan(context: Context, text: str, config: SearchConfig | None) -> Plan:
@@ -80,15 +78,13 @@ def _seq_of(token: str) -> int:
     return position.seq - 1
 
 
-def _reply(
-    state: StreamState, config: SearchConfig, request: SearchRequest, asked: Asked, found: Found, began: float
-) -> Reply[SearchView]:
+def _reply(state: StreamState, request: SearchRequest, asked: Asked, found: Found, began: float) -> Reply[SearchView]:
     """In a thread."""
-    view = view_of(state, config, request, asked, found, time.monotonic() - began)
+    view = view_of(state, request, asked, found, time.monotonic() - began)
     headers: RawHeaders = headers_of(view)
     if request.format == "json":
         text = msgspec.json.encode(view)
     else:
         headers.insert(0, (b"content-type", _TYPES[request.format]))
-        text = as_ndjson(view) if request.format == "ndjson" else as_csv(view, config)
+        text = as_ndjson(view) if request.format == "ndjson" else as_csv(view, asked.config)
     return Reply(408 if found.timed_out else 200, None, text, headers)

@@ -104,12 +104,10 @@ _HEADERS = tuple(
 )  # fmt: skip
 
 
-def view_of(
-    state: StreamState, config: SearchConfig, request: SearchRequest, asked: Asked, found: Found, took_s: float
-) -> SearchView:
+def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found, took_s: float) -> SearchView:
     """The whole answer."""
     coverage = _coverage(state, found)
-    hits = list(_hits(state, config, asked, found.hits))
+    hits = list(_hits(state, asked, found))
     full = len(hits) == asked.size
     exact = coverage.complete and not full
     last = found.hits[-1] if full and found.hits else None
@@ -191,15 +189,15 @@ def _explained(work: Work) -> SearchExplain:
     return SearchExplain(waited, index, scan, records, work.opened, work.pruned, work.looked, work.parsed)
 
 
-def _hits(state: StreamState, config: SearchConfig, asked: Asked, hits: Iterable[Hit]) -> Iterable[SearchHit]:
+def _hits(state: StreamState, asked: Asked, found: Found) -> Iterable[SearchHit]:
     lenses = StreamLenses(asked.meaning, state.token)
-    gets = [(name, raw_values(field, asked.meaning.version)) for name, field in config.fields.items()]
-    for hit in hits:
+    gets = [(name, raw_values(field, asked.meaning.version)) for name, field in asked.config.fields.items()]
+    for hit in found.hits:
         record, text = record_of(lenses, hit.seq, hit.text or b"null")
-        fields = {name: found[0] if len(found) == 1 else found for name, get in gets if (found := get(record))}
+        fields = {name: some[0] if len(some) == 1 else some for name, get in gets if (some := get(record))}
         yield SearchHit(
             offset=state.token(hit.seq + 1),
-            score=hit.score,
+            score=found.score(record) or 0.0 if hit.score is None else hit.score,
             sort=_raw(_sort(state, asked, hit)),
             fields=_raw(fields),
             source=msgspec.Raw(text),

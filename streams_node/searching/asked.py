@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from search.engine import SortKey, SortValue
-from search.language import Plan
+from search.language import Plan, Scorer
 from streams_node.answers.ranges import Range
 from streams_node.meaning import Meaning
+from streams_node.schema.search_config import SearchConfig
 from streams_node.searching.hits import Hit
 from streams_node.wal.tails import LogEnd
 
@@ -18,6 +19,7 @@ class Asked(NamedTuple):
 
     plan: Plan
     meaning: Meaning
+    config: SearchConfig
     keys: tuple[SortKey, ...]
     after: tuple[SortValue, ...] | None
     size: int
@@ -66,6 +68,7 @@ class Found:
     timed_out: bool
     log_from: int
     work: Work
+    score: Scorer  # of records of hits that have none yet
     omitted_objects: int = 0
     oldest_omitted_us: int | None = None
     primary_ns_max: int | None = None

@@ -18,7 +18,7 @@ class Hit:
 
     rank: Rank
     seq: int
-    score: float
+    score: float | None  # None: nobody asked for it yet
     values: tuple[SortValue, ...]
     text: bytes | None = None
 

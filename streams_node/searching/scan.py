@@ -53,7 +53,9 @@ class Scan:
         lead = self._wanted.keys[0]
         oldest_first = lead.by == "offset" and not lead.descending
         omitted: list[Range] = []
-        for block in _blocks(spans, oldest_first=oldest_first):
+        # A block is looked through from its beginning on: one that does not fit would leave out the newest entries.
+        size = min(_BLOCK_MIN, 1 + int(self._bytes / 4 / max(1.0, self._entry_bytes)))
+        for block in _blocks(spans, size, oldest_first=oldest_first):
             if lead.by == "offset" and self._settled(block, oldest_first=oldest_first):
                 break
             end = block.first if self._spent else await self._block(block)
@@ -114,9 +116,8 @@ class Scan:
         return scanned.page.end
 
 
-def _blocks(spans: Sequence[Range], *, oldest_first: bool) -> Iterator[Range]:
+def _blocks(spans: Sequence[Range], size: int, *, oldest_first: bool) -> Iterator[Range]:
     """Pieces of spans in the order in which they are looked at; they become larger."""
-    size = _BLOCK_MIN
     for span in spans if oldest_first else reversed(spans):
         first, end = span
         while first < end:

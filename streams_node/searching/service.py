@@ -3,28 +3,32 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from typing import ParamSpec, TypeVar
 
+from search.engine import Ask, OneViewNeeded, Searcher
 from search.engine.sorting import place_of
-from search.language import scorer
+from search.language import Compare, Prefix, Scorer, Text, clauses, has_text, scorer
 from streams_node.answers import Indexes, configs_of, filter_want
-from streams_node.answers.ranges import Range
+from streams_node.answers.ranges import Range, within
+from streams_node.answers.views import Opened
 from streams_node.config import Settings
 from streams_node.errors import StreamsError
+from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
+from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
 from streams_node.searching.hits import Hit, Top
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
-from streams_node.searching.sources import texts_of
+from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.turns import Turns
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start
@@ -35,6 +39,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _OBJECTS_MAX = 4096  # that are counted: beyond it the number is a lower bound
 _PLACES_AT_ONCE = 512
+_OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
 _SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
 
 
@@ -42,8 +47,8 @@ class Searches:
     """Made once a node; on the event loop."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
-        self._database = database
-        self._scan_bytes = settings.search_scan_bytes_max
+        self.database = database
+        self.scan_bytes = settings.search_scan_bytes_max
         self._pool = ThreadPoolExecutor(settings.search_concurrency, thread_name_prefix="search")
         self.turns = Turns(settings.search_concurrency, settings.search_queue_max)
 
@@ -61,7 +66,7 @@ class Searches:
             with suppress(TimeoutError):  # there is no time left, and the answer says so
                 async with asyncio.timeout(max(0.0, asked.until - began)):
                     await stack.enter_async_context(self.turns.turn(state.id))
-            one = _One(self._database, cold, indexes, state, asked, self._scan_bytes)
+            one = _One(self, cold, indexes, state, asked)
             try:
                 return await one.found(time.monotonic() - began)
             except StreamsError:
@@ -74,31 +79,37 @@ class _One:
     """An answer in the making."""
 
     def __init__(
-        self, database: Database, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked,
-        scan_bytes: int,
-    ) -> None:  # fmt: skip
-        self._database = database
+        self, searches: Searches, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
+    ) -> None:
+        self._searches = searches
+        self._database = searches.database
         self._cold = cold
         self._indexes = indexes
         self._state = state
         self._asked = asked
-        self._budget = Budget(scan_bytes, asked.until)
+        self._budget = Budget(searches.scan_bytes, asked.until)
         self._tail = state.tail  # one moment
         self._first = state.earliest_seq
         self._place = place_of(asked.keys)
         self._top = Top(asked.size, None if asked.after is None else self._place(asked.after))
         self._lenses = StreamLenses(asked.meaning, state.token)
         self._work = Work()
+        self._score: Scorer = scorer(asked.plan, asked.meaning.version)
+        self._primary_ns_max: int | None = None
+        self._unread: list[Range] = []  # entries that the index could not decide about, and nobody has
 
     async def found(self, waited_s: float) -> Found:
         """Search, then fetch what is shown."""
         self._work.waited_s = waited_s
         log_from = await self._log_from()
-        omitted = await self._scanned(self._spans(), log_from)
+        spans = self._spans()
+        answered, omitted = await self._from_index(spans)
+        omitted += await self._scanned(_without(spans, answered), log_from)
         timed_out = self._asked.late
         hits, lost = await self._with_records()
         omitted = joined([*omitted, *lost])
-        found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work)
+        found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, self._score)
+        found.primary_ns_max = self._primary_ns_max
         if omitted:
             found.omitted_objects = await self._objects(omitted, log_from)
             found.oldest_omitted_us = await self._time_of(omitted[0].first)
@@ -119,12 +130,82 @@ class _One:
             first, end = (first, min(end, after[0])) if lead.descending else (max(first, after[0] + 1), end)
         return [Range(first, end)] if first < end else []
 
+    # --- what companions cover ---
+
+    async def _from_index(self, spans: list[Range]) -> tuple[list[Range], list[Range]]:
+        """Search the view. Which spans need not be looked at any more, and of those, what was left out."""
+        asked, indexes = self._asked, self._indexes
+        views = None if indexes is None else indexes.views
+        config = configs_of(asked.meaning, is_json=self._state.is_json).get("companion")
+        if indexes is None or views is None or config is None or not spans or asked.late:
+            return [], []
+        began = time.monotonic()
+        covers = [
+            cover
+            for cover in await indexes.covers(self._state.id, "companion", config)
+            if within(spans, cover.first_seq, cover.end_seq)
+        ]
+        if not covers:
+            return [], []
+        seconds = (asked.until - began) * _OPENING_SHARE
+        async with views.view(covers, asked.config, asked.meaning.version, seconds) as (opened, ready):
+            self._work.open_s = time.monotonic() - began
+            if opened is None:
+                return [], []
+            answered = joined([part for cover in ready for part in within(spans, cover.first_seq, cover.end_seq)])
+            try:
+                whole = await self._page(opened.searcher, answered)
+            except OneViewNeeded:
+                return [], []
+            self._work.indexed = len(ready)
+            self._work.opened = len(opened.packs)
+            self._work.families |= _families(asked)
+            self._primary_ns_max = _primary(opened, asked.config.primary_timestamp_field, self._state.id)
+        kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
+        return answered, kept if whole else answered
+
+    async def _page(self, searcher: Searcher, spans: list[Range]) -> bool:
+        """The best hits of the view; whether all of it was looked at."""
+        asked, work = self._asked, self._work
+        if has_text(asked.plan):
+            self._score = await self._searches.run(searcher.scorer, asked.plan)
+        loop = asyncio.get_running_loop()
+        left = asyncio.Event()
+
+        def records(seqs: Sequence[int]) -> Mapping[int, object]:
+            return asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result()
+
+        ask = Ask(
+            plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records, after=asked.after,
+            size=asked.size, over=lambda: asked.late or left.is_set(),
+        )  # fmt: skip
+        began = time.monotonic()
+        try:
+            page = await self._searches.run(searcher.page, ask)
+        finally:
+            left.set()  # it may be that nobody waits any more
+        work.indexed_s = time.monotonic() - began
+        work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
+        work.parsed += page.verified
+        self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
+        return not page.timed_out
+
+    async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        """Entries that the index cannot decide about."""
+        texts = await texts_of((self._database, self._cold), self._state, seqs, self._asked.until)
+        self._unread += [Range(seq, seq + 1) for seq in seqs if seq not in texts]
+
+        def parse() -> dict[int, object]:
+            return {seq: record_of(self._lenses, seq, text)[0] for seq, text in texts.items()}
+
+        return await asyncio.to_thread(parse)
+
     # --- what no companion covers ---
 
     async def _scanned(self, spans: list[Range], log_from: int) -> list[Range]:
         asked, work = self._asked, self._work
         version = asked.meaning.version
-        wanted = Wanted(asked.plan, version, asked.keys, self._top, scorer(asked.plan, version))
+        wanted = Wanted(asked.plan, version, asked.keys, self._top, self._score)
         began = time.monotonic()
         parts = self._database, self._cold
         scan = Scan(parts, self._state, wanted, self._lenses, self._pruner(), self._budget, work)
@@ -206,3 +287,29 @@ class _One:
         except StreamsError:
             return None
         return chain[0].facts.min_ts if chain else None
+
+
+def _without(spans: list[Range], taken: list[Range]) -> list[Range]:
+    """What of some spans is in none of the others."""
+    return [Range(*span) for span in without(spans, taken)]
+
+
+def _families(asked: Asked) -> set[str]:
+    """What of companions a query is answered by, in the words of the interface."""
+    found = {"col"} if any(key.field is not None for key in asked.keys) else set[str]()
+    for clause in clauses(asked.plan):
+        if isinstance(clause, Text | Prefix) or (isinstance(clause, Compare) and clause.field.kind is Kind.KEYWORD):
+            found.add("fts")
+        else:
+            found.add("col")
+    return found
+
+
+def _primary(opened: Opened, field: str, stream: int) -> int | None:
+    """The latest primary timestamp in companions that are of this stream only."""
+    latest: list[int] = []
+    for pack in opened.packs:
+        if any(cover.stream != stream for cover in pack.directory.covers):
+            return None
+        latest += [int(facts.most) for facts in pack.directory.fields if facts.name == field and facts.most is not None]
+    return max(latest, default=None)

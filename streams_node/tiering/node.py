@@ -53,6 +53,7 @@ class Tiering:
         self._ledger = ledger
         self.counts = RequestCounts()
         self.connect: Callable[[Settings, RequestCounts, Local], RetryingStore] = store_of  # tests have their own
+        self.heard: Callable[[], None] = lambda: None  # of each generation, by whoever shows how far the bucket is
         self.pressure = Pressure(ledger, settings)
         self.outbox = Outbox(settings.seals_waiting_max)
         self.threads = Threads(settings.upload_threads + _SPARE_THREADS, "object-store")
@@ -130,7 +131,8 @@ class Tiering:
         copies = self._folder.room("cache") / "index"
         copies.mkdir(exist_ok=True)
         limits = limits._replace(bytes_max=settings.index_cache_bytes_max)
-        self.indexes = Indexes(database, await Cache.open(copies, store, limits, local=root))
+        views = self._folder.room("cache") / "views", settings.search_views_bytes_max
+        self.indexes = Indexes(database, await Cache.open(copies, store, limits, local=root), views)
         parts = Parts(
             database, settings, store, store_at(settings), self.threads, self.reader.located, self._ledger.now_us
         )
@@ -289,11 +291,14 @@ class Tiering:
         if self.indexes is not None:
             for each in (made, f"{made}.filter"):
                 await self.indexes.cache.drop(each)
+            if self.indexes.views is not None:
+                await self.indexes.views.drop(made)
 
     def _published(self, composed: Composed) -> None:
         self.pressure.published(composed.header.through_row, sum(seal.log_bytes for seal in composed.seals))
         if self.indexing is not None:
             self.indexing.published([made for seal in composed.seals for made in seal.objects])
+        self.heard()
 
     async def _watch(self) -> None:
         while True:

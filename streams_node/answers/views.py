@@ -1,0 +1,219 @@
+"""Companions of streams, unpacked on this disk and opened as one view each.
+
+Keeps    a companion is unpacked once, checked as it is, however many views are of it; a view is closed when it is not
+         used, and others need the room, or what it is of was replaced. One that cannot be read is not covered: it is
+         left out, and told to whoever can have it made again.
+Dies     leaving a folder that the next start empties.
+"""
+
+import asyncio
+import shutil
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from streams_node.answers.runs import Runs, run_of
+from streams_node.indexing import Covering
+from streams_node.observe.logs import get_logger
+from streams_node.schema.search_config import SearchConfig
+
+if TYPE_CHECKING:
+    from indexers.companion import Directory
+    from search.engine import Searcher
+
+log = get_logger(__name__)
+T = TypeVar("T")
+_VIEWS_MAX = 256  # open ones; each has some file descriptors for a segment of Tantivy's
+_Key = tuple[str, int, tuple[str, ...]]
+
+
+class Unpacked(NamedTuple):
+    """A companion in a folder; what a view needs of a `Pack`."""
+
+    name: str
+    directory: "Directory"
+    folder: Path
+    size: int
+
+    def unpack(self, folder: Path) -> None:
+        """The same files once more, as links."""
+        folder.mkdir(parents=True)
+        for path in self.folder.iterdir():
+            (folder / path.name).hardlink_to(path)
+
+
+@dataclass(slots=True, eq=False)
+class Opened:
+    """A view, and the companions that it is of."""
+
+    searcher: "Searcher"
+    packs: Sequence[Unpacked]
+    folder: Path
+    users: int = 0
+    kept: bool = True
+
+
+class Views:
+    """Made once a node; on the event loop."""
+
+    def __init__(self, runs: Runs, folder: Path, bytes_max: int) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        self._runs = runs
+        self._folder = folder
+        self._bytes_max = bytes_max
+        self._packs: OrderedDict[str, Unpacked] = OrderedDict()
+        self._views: OrderedDict[_Key, Opened] = OrderedDict()
+        self._tasks: dict[object, asyncio.Task[Any]] = {}
+        self._numbers = count()
+        self.bytes = 0
+
+    @asynccontextmanager
+    async def view(
+        self, covers: Sequence[Covering], config: SearchConfig, version: int, seconds: float
+    ) -> AsyncIterator[tuple[Opened | None, Sequence[Covering]]]:
+        """A view of companions, and those of the covers that it is of. What is not ready in time is later."""
+        opened: Opened | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                packs = await self._unpacked(covers)
+                if packs:
+                    opened = await self._opened(packs, covers[0].config, config, version)
+        except TimeoutError:
+            log.info("companions were not ready in time", count=len(covers))
+        if opened is None:
+            yield None, ()
+            return
+        opened.users += 1
+        try:
+            ready = {pack.name for pack in opened.packs}
+            yield opened, [cover for cover in covers if cover.made in ready]
+        finally:
+            opened.users -= 1
+            if not opened.users and not opened.kept:
+                await asyncio.to_thread(_remove, opened.folder)
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._views.clear()
+        await asyncio.to_thread(_remove, self._folder)
+
+    async def drop(self, made: str) -> None:
+        """The object has left the bucket."""
+        pack = self._packs.pop(made, None)
+        if pack is not None:
+            self.bytes -= pack.size
+            await self._retired([pack])
+
+    # --- companions ---
+
+    async def _unpacked(self, covers: Sequence[Covering]) -> list[Unpacked]:
+        """Those that can be read, in the order of their names."""
+        wanted = {cover.made: cover for cover in covers}
+        found = await asyncio.gather(*(self._one(cover) for cover in wanted.values()))
+        packs = sorted((pack for pack in found if pack is not None), key=lambda pack: pack.name)
+        await self._make_room({pack.name for pack in packs})
+        return packs
+
+    async def _one(self, cover: Covering) -> Unpacked | None:
+        known = self._packs.get(cover.made)
+        if known is not None:
+            self._packs.move_to_end(cover.made)
+            return known
+        if not self._runs.usable(cover.made):
+            return None
+
+        async def unpack() -> Unpacked | None:
+            folder = self._folder / "packs" / f"{cover.made}-{next(self._numbers)}"
+            made = await self._runs.whole(run_of(cover), lambda path: _unpack(path, cover.made, folder))
+            if made is not None:
+                self._packs[cover.made] = made
+                self.bytes += made.size
+            return made
+
+        return await self._once(cover.made, unpack)
+
+    async def _make_room(self, used: set[str]) -> None:
+        """Let go of the longest unused."""
+        gone: list[Unpacked] = []
+        for made in list(self._packs):
+            if self.bytes <= self._bytes_max:
+                break
+            if made not in used:
+                gone.append(self._packs.pop(made))
+                self.bytes -= gone[-1].size
+        await self._retired(gone)
+
+    async def _retired(self, packs: Sequence[Unpacked]) -> None:
+        names = {pack.name for pack in packs}
+        for key, view in list(self._views.items()):
+            if any(pack.name in names for pack in view.packs):
+                await self._let_go(key)
+        for pack in packs:
+            await asyncio.to_thread(_remove, pack.folder)
+
+    # --- views ---
+
+    async def _opened(self, packs: Sequence[Unpacked], hashed: str, config: SearchConfig, version: int) -> Opened:
+        key = hashed, version, tuple(pack.name for pack in packs)
+        known = self._views.get(key)
+        if known is not None:
+            self._views.move_to_end(key)
+            return known
+
+        async def open_it() -> Opened:
+            folder = self._folder / "views" / str(next(self._numbers))
+            opened = await self._runs.run(_open, packs, folder, config, version)
+            self._views[key] = opened
+            while len(self._views) > _VIEWS_MAX:
+                await self._let_go(next(iter(self._views)))
+            return opened
+
+        return await self._once(key, open_it)
+
+    async def _let_go(self, key: _Key) -> None:
+        view = self._views.pop(key)
+        view.kept = False
+        if not view.users:
+            await asyncio.to_thread(_remove, view.folder)
+
+    async def _once(self, key: object, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Make something that others may wait for, too; it goes on when whoever began it has left."""
+        task: asyncio.Task[T] | None = self._tasks.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(make(), name="open-companions")
+            self._tasks[key] = task
+            task.add_done_callback(lambda done: self._ended(key, done))
+        return await asyncio.shield(task)
+
+    def _ended(self, key: object, task: "asyncio.Task[Any]") -> None:
+        self._tasks.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may have left
+
+
+def _unpack(path: Path, made: str, folder: Path) -> Unpacked:
+    from indexers.companion import Pack  # noqa: PLC0415 - loads tantivy
+
+    pack = Pack(path, name=made)
+    try:
+        pack.unpack(folder)
+    except BaseException:
+        _remove(folder)
+        raise
+    return Unpacked(made, pack.directory, folder, sum(each.bytes for each in pack.directory.files))
+
+
+def _open(packs: Sequence[Unpacked], folder: Path, config: SearchConfig, version: int) -> Opened:
+    from search.engine import Searcher, open_views  # noqa: PLC0415
+
+    return Opened(Searcher(open_views(packs, folder), config, version), packs, folder)  # type: ignore[arg-type]
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
