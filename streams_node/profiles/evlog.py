@@ -73,8 +73,9 @@ def _correlation(members: Mapping[str, Any], redaction: Redaction) -> dict[str, 
 
 
 def _hidden(path: Path, redaction: Redaction) -> bool:
-    """A member of the envelope is never redacted; everything else of the input ends up in `context`, which is."""
-    return not (len(path) == 1 and path[0] in _ENVELOPE) and redaction.hides(path)
+    """A member of the envelope is never redacted; everything else of the input ends up in `context`, which is: text
+    that stands for the whole context, too."""
+    return not (len(path) == 1 and path[0] in _ENVELOPE - {"context"}) and redaction.hides(path)
 
 
 class Evlog:

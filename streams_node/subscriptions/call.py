@@ -42,6 +42,8 @@ class Answered:
             self._parser.feed_data(data)
         except httptools.HttpParserError as problem:
             raise CallFailed("the answer is no HTTP") from problem
+        except httptools.HttpParserUpgrade as problem:  # 101: what follows is another protocol
+            raise CallFailed("the answer asks for another protocol") from problem
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()

@@ -7,7 +7,7 @@ Dies     during a call: the wake is not marked as delivered, so the next start c
 
 import asyncio
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -137,7 +137,7 @@ class Deliveries:
             wake.id or "",
             wake.generation,
             [stream_of(each) for each in wake.seen],
-            f"{subscription.base}/v1/stream/__ds/subscriptions/{subscription.id}/callback",
+            f"{subscription.base}/v1/stream/__ds/subscriptions/{quote(subscription.id, safe='')}/callback",
             self._desk.token(subscription, wake),
         )
 

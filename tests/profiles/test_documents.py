@@ -58,6 +58,10 @@ REFUSED: list[tuple[bytes, str]] = [
         evlog(redactKeys=["rid"], correlation={"requestIdFields": ["rid"]}),
         "profile.correlation.requestIdFields[0] must not lead to a member that is redacted",
     ),
+    (
+        evlog(redactKeys=["Context"], correlation={"requestIdFields": ["context"]}),
+        "profile.correlation.requestIdFields[0] must not lead to a member that is redacted",
+    ),
     (evlog(observability=1), "profile.observability must be an object"),
     (evlog(observability={"response": {}}), "profile.observability.response is not supported"),
     (evlog(observability={"request": {"x": 1}}), "profile.observability.request.x is not supported"),

@@ -95,6 +95,20 @@ def test_a_callback_acknowledges_and_an_old_one_is_fenced(tmp_path: Path) -> Non
     run(tmp_path, scenario)
 
 
+def test_a_callback_leads_to_its_subscription_whatever_its_id(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        async with receiving(lambda _: OK) as receiver:
+            await client.webhook("a%20b%3Fc%23d%2541", receiver.url)
+            await client.put("events/a", 1)
+            call = await receiver.next()
+            assert call.body["subscription_id"] == "a b?c#d%41"
+            target = call.body["callback_url"].removeprefix("http://node.test/v1/stream/")
+            done = await client.ask("POST", target, call.holding(done=True), **call.bearer)
+            assert (done.status, done.body) == (200, b'{"ok":true,"next_wake":true}')
+
+    run(tmp_path, scenario)
+
+
 def test_a_receiver_that_took_a_wake_and_never_came_back_is_woken_anew(tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         async with receiving(lambda _: OK) as receiver:
@@ -109,7 +123,10 @@ def test_a_receiver_that_took_a_wake_and_never_came_back_is_woken_anew(tmp_path:
     run(tmp_path, scenario)
 
 
-@pytest.mark.parametrize("answer", [said(500), said(302, location="http://127.0.0.1:1/"), said(404), None])
+UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\nhello"
+
+
+@pytest.mark.parametrize("answer", [said(500), said(302, location="http://127.0.0.1:1/"), said(404), UPGRADE, None])
 def test_a_failed_call_is_repeated_later_and_later(tmp_path: Path, answer: bytes | None) -> None:
     async def scenario(client: Client) -> None:
         async with receiving(lambda _: answer) as receiver:
