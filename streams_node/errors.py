@@ -36,15 +36,18 @@ StreamsError
 │   ├── ObjectMissing         no object has this key
 │   ├── PreconditionFailed    somebody else's object is there, and stays
 │   ├── StoreUnavailable      slow, busy, away or full; comes back by itself
+│   │   └── ShortHere         as is a machine that has nothing left to read an object with
 │   ├── StoreRefused          credentials, rights, address: an operator has to act
 │   ├── StoreCorrupt          other bytes than were stored
 │   └── StoreUnsuitable       lacks something that the node cannot do without
 └── Unavailable               shutting down, disk low, waiters full, or a commit failed
 """
 
+import errno
 from typing import ClassVar
 
 _SHOWN_CHARS = 80  # of what a client sent: enough to recognise it
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
 
 
 class StreamsError(Exception):
@@ -346,6 +349,15 @@ class StoreUnavailable(StoreError):
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
         self.retry_after_ms = retry_after_ms
+
+
+class ShortHere(StoreUnavailable):
+    """The store is well; this machine has no room, memory or open files left to read what it gave."""
+
+    @staticmethod
+    def says(problem: OSError) -> bool:
+        """Whether a failure is of the machine, and tells nothing of the file that it was met at."""
+        return problem.errno in _SHORTAGES
 
 
 class StoreRefused(StoreError):

@@ -15,7 +15,7 @@ from streams_node.cache import fetch
 from streams_node.cache.fetch import Facts, Source
 from streams_node.cache.listing import Listed, file_name, listed, part_name
 from streams_node.cache.shelf import Copy, Shelf
-from streams_node.errors import ObjectDamaged, Overloaded, StoreError
+from streams_node.errors import ObjectDamaged, Overloaded, ShortHere, StoreError
 from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
 
@@ -205,12 +205,14 @@ class Cache:
             await self._run(fetch.check, copy.path, facts)
             copy.verified = True
         except (OSError, ObjectDamaged) as problem:
+            if isinstance(problem, OSError) and ShortHere.says(problem):
+                raise ShortHere(f"the copy of object `{facts.made}` cannot be read: {problem.strerror}") from problem
             log.warning("a copy was damaged", object=facts.made, error=str(problem))
             await self.drop(facts.made, damaged=True)
         finally:
             copy.pins -= 1
-        if not copy.kept:
-            self._remove([copy])
+            if not copy.kept:
+                self._remove([copy])
         return copy.verified and copy.kept
 
     async def _fill(self, facts: Facts) -> Copy:
@@ -246,7 +248,7 @@ class Cache:
             folder = Path(tempfile.gettempdir())
             copy = await self._made(facts, folder)
         except OSError as worse:
-            raise StoreError(f"there is no room on any disk to read object `{facts.made}`: {worse.strerror}") from worse
+            raise ShortHere(f"no disk takes a copy of object `{facts.made}` to read: {worse.strerror}") from worse
         copy.kept = False
         return copy
 

@@ -16,6 +16,7 @@ from streams_node.errors import (
     ObjectDamaged,
     ObjectMissing,
     Overloaded,
+    ShortHere,
     StoreRefused,
     StoreUnavailable,
     StreamsError,
@@ -268,6 +269,8 @@ class ColdReader:
                 file.seek(-size, os.SEEK_END)
                 return self._directory(facts, file.read())
         except OSError as problem:
+            if ShortHere.says(problem):
+                raise ShortHere(f"sealed object `{facts.made}` cannot be read now: {problem.strerror}") from problem
             raise _CopyDamaged(ObjectDamaged(facts.made, f"its copy cannot be read: {problem}")) from problem
         except ObjectDamaged as damage:
             raise _CopyDamaged(damage) from damage
@@ -312,6 +315,8 @@ class ColdReader:
             raise self._noted(problem.damage) from None
         except ObjectDamaged as damage:  # as it came from the store
             raise self._noted(damage) from None
+        except ShortHere:  # its message is for whoever asked, too
+            raise
         except (StoreUnavailable, StoreRefused) as failure:  # its message is for the operator: the cache has logged it
             why = "does not answer" if isinstance(failure, StoreUnavailable) else "refuses the node"
             raise Unavailable(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from streams_node.errors import ObjectDamaged
+from streams_node.errors import ObjectDamaged, ShortHere
 from streams_node.segments.format import Footer, check, directory_of, payload_offsets
 
 _MICROSECONDS = pa.int64()
@@ -204,5 +204,7 @@ def _damage(made: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as problem:
+        if isinstance(problem, OSError) and ShortHere.says(problem):
+            raise ShortHere(f"sealed object `{made}` cannot be read now: {problem.strerror}") from problem
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise ObjectDamaged(made, reason) from problem

@@ -1,6 +1,7 @@
 """One by one: what can happen under a reader, and what it must then be told."""
 
 import asyncio
+import errno
 import os
 import random
 import threading
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pyarrow as pa
 import pytest
 
 import sql
-from streams_node.errors import Missing, ObjectDamaged, ObjectMissing, Overloaded, Unavailable
+from streams_node.errors import Missing, ObjectDamaged, ObjectMissing, Overloaded, ShortHere, Unavailable
 from streams_node.wal.tails import LogEnd, NotInLog, Slice
 from tests.read.layers import Layers, _execute, flip, layers
 
@@ -218,6 +220,32 @@ def test_a_store_that_is_away_is_503_for_what_is_not_cached_and_nothing_for_the_
         await world.check(0, 0, 1000)
         world.faults.away = False
         await world.check(1, 0, 1000)
+
+    world(test)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_node_that_may_open_no_more_files_takes_no_object_for_damaged(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    opened, short = pa.OSFile, [True]
+
+    def scarce(path: str) -> Any:
+        if short[0]:  # as arrow says it
+            raise OSError(number, f"failed to open a file: {os.strerror(number)}")
+        return opened(path)
+
+    monkeypatch.setattr(pa, "OSFile", scarce)
+
+    async def test(world: Layers) -> None:
+        await world.create(JSON)
+        await world.sealed(0, ENTRIES[:1])
+        with pytest.raises(ShortHere, match=os.strerror(number)):
+            await world.page(0, 0, 1000)
+        assert world.cache.counts.damaged == 0
+        assert world.cache.has(world.living[0].facts.made)
+        short[0] = False
+        await world.check(0, 0, 1000)
 
     world(test)
 

@@ -13,7 +13,7 @@ import pytest
 
 from streams_node.cache import Cache, Limits, fetch
 from streams_node.cache.shelf import Copy, Shelf
-from streams_node.errors import ObjectDamaged, ObjectMissing, Overloaded, StoreUnavailable
+from streams_node.errors import ObjectDamaged, ObjectMissing, Overloaded, ShortHere, StoreUnavailable
 from streams_node.objects.counts import Owner
 from streams_node.objects.keys import Key
 from streams_node.objects.protocol import Checksum, ETag, Fetched, Stored
@@ -318,6 +318,30 @@ def test_a_full_disk_gets_half_of_the_copies_back_before_a_reader_does_without(
         assert sorted(gone) == sorted(one.made for one in facts[:3])  # whoever has them open keeps their room
         assert (cache.objects, cache.counts.homeless) == (2, 0)
         assert [cache.has(one.made) for one in facts] == [False, False, False, True, True]
+
+    run(tmp_path / "cache", test)
+
+
+def test_a_copy_of_an_earlier_start_is_not_damaged_by_a_lack_of_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fill(cache: Cache, bucket: Bucket) -> None:
+        await content(cache, bucket.put(1, 500))
+
+    run(tmp_path / "cache", fill)
+    damage = fetch.damage
+
+    def refused(*_: object) -> str | None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def test(cache: Cache, bucket: Bucket) -> None:
+        facts = bucket.put(1, 500)
+        monkeypatch.setattr(fetch, "damage", refused)
+        with pytest.raises(ShortHere, match=facts.made):
+            await content(cache, facts)
+        monkeypatch.setattr(fetch, "damage", damage)
+        assert await content(cache, facts) == bucket.objects[facts.key()]
+        assert (cache.counts.damaged, cache.counts.fills) == (0, 0)
 
     run(tmp_path / "cache", test)
 
