@@ -4,11 +4,12 @@ Keeps    one view, so that no part is merged from parts: entries that are not in
          first. Terms are exact while a field has at most TERMS_MAX values in a segment of the view, and say by how much
          they may be wrong beyond. Percentiles are approximate: within 1 % of a value.
 
-A value that its column does not hold as it is counts as what it holds: integers and dates outside of 64 bits as the
-nearest, terms beyond 65,530 bytes or without Unicode not at all. `inexact` says in how many documents that may be.
-Every value of a record counts. Dates are milliseconds.
+A value that its column does not hold as it is counts as what it holds: integers outside of 64 bits as the nearest,
+terms beyond 65,530 bytes or without Unicode not at all. `inexact` says in how many documents that may be. An entry
+counts once in each bucket that it has a value in; sums are of all values. Dates are milliseconds.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
@@ -174,7 +175,7 @@ def _shown(wanted: Wanted, raw: Any) -> dict[str, Any]:
         case Stats():
             return {"count": int(raw["count"]), **{name: raw[name] for name in ("sum", "min", "max", "avg")}}
         case Percentiles(_, percents):
-            return {"values": {str(float(each)): raw["values"].get(str(float(each))) for each in percents}}
+            return {"values": {str(float(each)): _number(raw["values"].get(str(float(each)))) for each in percents}}
         case Terms(field, _, inside):
             return {
                 "buckets": [_bucket(each, _key(field, each["key"]), inside) for each in raw["buckets"]],
@@ -183,6 +184,10 @@ def _shown(wanted: Wanted, raw: Any) -> dict[str, Any]:
             }
         case DateHistogram(_, _, _, inside):
             return {"buckets": [_bucket(each, int(each["key"]), inside) for each in raw["buckets"]]}
+
+
+def _number(raw: float | None) -> float | None:
+    return None if raw is None or math.isnan(raw) else raw
 
 
 def _bucket(raw: Any, key: object, inside: Mapping[str, Wanted]) -> dict[str, Any]:
