@@ -65,8 +65,11 @@ async def read_page(
         raise
     closed = closed and view.end == tail.seq
     first = view.pieces[0]
-    if cold is None or (len(view.pieces) == 1 and isinstance(first, bytes)):
-        return Page(start, view.end, bytes(first), tail.seq, closed=closed)
+    if len(view.pieces) == 1 and isinstance(first, bytes):
+        return Page(start, view.end, first, tail.seq, closed=closed)
+    if cold is None:  # a fork in the log of a node without tiers
+        payload = (b"," if view.commas else b"").join(view.pieces)
+        return Page(start, view.end, payload, tail.seq, closed=closed)
     framed = framed and view.commas
     payload = await cold.joined(view.pieces, commas=view.commas, framed=framed)
     return Page(start, view.end, payload, tail.seq, closed, framed)

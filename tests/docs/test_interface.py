@@ -114,9 +114,6 @@ def test_every_header_that_the_edge_reads_is_an_input_or_explained_here() -> Non
         "origin": "the browser's; decides about CORS headers",
         "x-request-id": "in the manual: any request may send it",
         "x-forwarded-proto": "read by nobody yet",
-        "stream-forked-from": "refused as not built yet",
-        "stream-fork-offset": "refused as not built yet",
-        "stream-fork-sub-offset": "refused as not built yet",
     }
     read = {name.decode() for name in headers._OURS}
     described = {wire_name(name).lower() for name, each in INPUTS.items() if each.place == "header"}

@@ -1,4 +1,4 @@
-"""Random lives of streams and their forks, over all tiers, restarts, lost folders and tiny caches, against plain lists."""
+"""Random lives of streams and forks, over all tiers, restarts, lost folders and tiny caches, against plain lists."""
 
 import os
 import sqlite3
