@@ -168,14 +168,24 @@ class _Search:
     def _walks(self, part: _Parts) -> Iterator[Iterator[_Values]]:
         ask = self._ask
         walker = Walker(part.source, self._read, ask.over, ask.size)
-        sure = part.sure
         if ask.sort[0].by == "score":
-            scored = Translator(part.source).scored(ask.plan, self._idf)
-            sure = both(unscored(sure), scored)
-        yield walker.walk(sure, ask.sort, ask.after)
+            yield self._by_score(part, walker)
+        else:
+            yield walker.walk(part.sure, ask.sort, ask.after)
         if part.doubt is not None:
             yield self._sifted(walker.walk(part.doubt, ask.sort, ask.after))
         yield iter([row for row in part.odd if self._bound is None or self._place(row) > self._bound])
+
+    def _by_score(self, part: _Parts, walker: Walker) -> Iterator[_Values]:
+        ask, translator = self._ask, Translator(part.source)
+        classes = translator.classes(ask.plan, self._idf)
+        if classes is not None:
+            by_score: dict[float, list[tantivy.Query]] = defaultdict(list)
+            for score, query in classes:
+                by_score[score].append(both(part.sure, query))
+            return walker.classes({score: some(queries) for score, queries in by_score.items()}, ask.sort, ask.after)
+        scored = translator.scored(ask.plan, self._idf)
+        return walker.walk(both(unscored(part.sure), scored), ask.sort, ask.after)
 
     def _idf(self, field: Field, token: str) -> float:
         assert self._statistics is not None  # noqa: S101 - a search by score has them

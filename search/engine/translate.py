@@ -24,6 +24,7 @@ from streams_node.schema.search_config import Field, Kind
 
 _Q = tantivy.Query
 PREFIX_CHARS_MAX = 100  # Tantivy's automata have at most 1000 states, and a character takes up to four
+CLASSES_MAX = 32
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
@@ -206,6 +207,46 @@ class Translator:
             scores.insert(0, matches)
         whole = both(*scores) if len(scores) > 1 else scores[0]
         return Query.boost_query(whole, target.boost) if target.boost != 1 else whole
+
+    def classes(self, plan: Plan, idf: Callable[[Field, str], float]) -> list[tuple[float, tantivy.Query]] | None:
+        """Scores and who has them, when there are few: words are not counted in keywords and in beginnings of words.
+
+        Right where no clause is in doubt. A beginning is mostly a wide one, and all that have it score alike: to sort
+        them by what comes next is for an index to do.
+        """
+        if not has_text(plan) or isinstance(plan, NotOf):
+            return [(0.0, self.pair(plan).upper)]
+        if isinstance(plan, Text):
+            return self._target_classes(plan, idf)
+        assert isinstance(plan, AllOf | AnyOf)  # noqa: S101 - no other plan has text
+        found: list[tuple[float, list[tantivy.Query]]] = [(0.0, [])]
+        for part in plan.parts:
+            inner = self.classes(part, idf)
+            if inner is None or len(found) * (len(inner) + 1) > CLASSES_MAX:
+                return None
+            if isinstance(plan, AnyOf):
+                inner.append((0.0, none_of(self.pair(part).upper)))
+            found = [(total + score, [*held, query]) for total, held in found for score, query in inner]
+        whole = self.pair(plan).upper
+        return [(total, both(whole, *held)) for total, held in found]
+
+    def _target_classes(
+        self, clause: Text, idf: Callable[[Field, str], float]
+    ) -> list[tuple[float, tantivy.Query]] | None:
+        """The best target decides, so each has those that no better one has."""
+        scores = []
+        for target in clause.targets:
+            keyword = target.field.kind is Kind.KEYWORD
+            if not keyword and not (clause.prefix and len(target.tokens) == 1):
+                return None
+            score = idf(target.field, target.tokens[0]) if keyword and not clause.prefix else 1.0
+            query = self._target(target, phrase=clause.phrase, prefix=clause.prefix).upper
+            scores.append((score * target.boost, query))
+        scores.sort(key=lambda each: -each[0])
+        return [
+            (score, without(query, some([better for _, better in scores[:at]])) if at else query)
+            for at, (score, query) in enumerate(scores)
+        ]
 
     def doubts(self, plan: Plan) -> list[tantivy.Query]:
         """Of each clause the documents of which the index does not know whether they match it."""

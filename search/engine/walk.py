@@ -8,11 +8,14 @@ value: the documents with one value are a query of their own, walked by the keys
 in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
 
 from indexers.companion import ColumnsOf
@@ -28,6 +31,7 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+_MANY = 1_000  # rows that are worth a table
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 
 
@@ -54,6 +58,17 @@ class Walker:
             yield from self._by_score(query, keys, after)
         else:
             yield from self._by_field(query, key, rest, after)
+
+    def classes(
+        self, scores: Mapping[float, tantivy.Query], keys: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        """As `walk` by score, where these are all scores and who has them."""
+        place = place_of(keys[:1])
+        bound = None if after is None else place(after[:1])
+        for score in sorted(scores, key=lambda each: place((each,))):
+            if bound is None or place((score,)) >= bound:
+                same = after is not None and score == after[0]
+                yield from self._under(score, scores[score], keys[1:], after[1:] if same and after else None)
 
     # --- offset ---
 
@@ -223,12 +238,18 @@ class Walker:
         for value, group in groupby(found, itemgetter(0)):
             if started is not None and first((value,)) < started:
                 continue
-            rows = self._rows([address for _, address in group], keys[1:])
-            for row in sorted(((value, *each) for each in rows), key=place):
-                if bound is None or place(row) > bound:
-                    yield row
+            rows = self._ordered([address for _, address in group], keys[1:])
+            start = 0 if bound is None else bisect_right(rows, bound, key=lambda row: place((value, *row)))
+            for at in range(start, len(rows)):
+                yield (value, *rows[at])
 
     # --- values ---
+
+    def _ordered(self, addresses: list[Any], keys: Sequence[SortKey]) -> Sequence[_Values]:
+        rows = list(self._rows(addresses, keys))
+        if len(rows) < _MANY or not all(key.by == "offset" or _numeric(key) for key in keys):
+            return sorted(rows, key=place_of(keys))
+        return list(map(rows.__getitem__, _sorted_indices(rows, keys)))
 
     def _all(self, query: tantivy.Query, keys: Sequence[SortKey]) -> list[_Values]:
         """Where the order cannot be had from the index."""
@@ -262,6 +283,20 @@ class Walker:
     def _check(self) -> None:
         if self._over():
             raise TimeOver
+
+
+def _sorted_indices(rows: Sequence[_Values], keys: Sequence[SortKey]) -> list[int]:
+    """The order of rows of numbers, by Arrow: a common word has very many documents of one score."""
+    columns: dict[str, Any] = {}
+    order = []
+    for at, (key, values) in enumerate(zip(keys, zip(*rows, strict=True), strict=True)):
+        columns[f"none{at}"] = pa.array([value is None for value in values]).cast(pa.int8())
+        column = pa.array(values)
+        columns[f"value{at}"] = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        direction = "descending" if key.descending else "ascending"
+        order += [(f"none{at}", direction), (f"value{at}", direction)]
+    found: list[int] = pc.sort_indices(pa.table(columns), sort_keys=order).to_pylist()
+    return found
 
 
 def _chunks(buckets: Sequence[Any], window: int) -> Iterator[tuple[list[str], int]]:
