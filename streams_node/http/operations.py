@@ -252,7 +252,8 @@ CODES: Mapping[str, Code] = {
         "Producer-Expected-Seq Producer-Received-Seq",
     ),
     "gone": Code(
-        "The offset stands for entries that are not there any more; the headers say where to go on.",
+        "The offset stands for entries that are not there any more, and the headers say where to go on; or the stream was "
+        "deleted, and is kept for its forks.",
         "Stream-Next-Offset Stream-Earliest-Offset",
     ),
     "payload_too_large": Code("The body has more bytes or messages than the node takes."),
@@ -380,7 +381,7 @@ _STREAM: Mapping[str, Operation] = {
                 "Content-Type Stream-Next-Offset Stream-Closed",
             ),
         ),
-        f"{_WRITE_CODES} conflict content_type_mismatch producer_gap",
+        f"{_WRITE_CODES} conflict content_type_mismatch gone producer_gap",
         takes_entries=True,
     ),
     "append": Operation(
@@ -400,7 +401,7 @@ _STREAM: Mapping[str, Operation] = {
                 "Stream-Next-Offset Stream-Closed Producer-Epoch Producer-Seq",
             ),
         ),
-        f"{_WRITE_CODES} producer_fenced content_type_mismatch sequence_regressed stream_closed producer_gap "
+        f"{_WRITE_CODES} gone producer_fenced content_type_mismatch sequence_regressed stream_closed producer_gap "
         "producer_limit",
         takes_entries=True,
     ),
@@ -413,14 +414,14 @@ _STREAM: Mapping[str, Operation] = {
             Answer(200, "The stream is there.", _HEAD),
             Answer(304, "Nothing of it changed.", _HEAD),
         ),
-        "bad_request not_found overloaded",
+        "bad_request not_found gone overloaded",
     ),
     "delete": Operation(
-        "Deletes the stream and everything in it, for good. A stream that is created under the name later begins a "
+        "Deletes the stream and everything in it, for good; what forks of it share is kept for them. A stream that is created under the name later begins a "
         "life of its own: offsets of this one are answered with 410 there.",
         "",
         (Answer(204, "It is gone."),),
-        "bad_request not_found append_timeout overloaded outcome_unknown",
+        "bad_request not_found gone append_timeout overloaded outcome_unknown",
     ),
 }  # fmt: skip
 

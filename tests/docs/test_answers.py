@@ -120,6 +120,7 @@ async def walk_stream(node: Watched, path: str) -> None:
     await node("PUT", path, TEXT)
     await node("PUT", path, {**JSON, "stream-ttl": "-1"})
     await node("PUT", path, {"stream-forked-from": "/v1/stream/x"})
+    await walk_forks(node, path + "-source", path + "-fork")
     await node("HEAD", path)
     await node("POST", path, JSON, b"[2,3]")
     await node("POST", path, {**JSON, **PRODUCER, "producer-seq": "1", "stream-seq": "a"}, b"4")
@@ -166,6 +167,18 @@ async def walk_stream(node: Watched, path: str) -> None:
     await node("PUT", path, JSON)
     old = await node("GET", f"{path}?offset={page.headers['stream-next-offset']}")
     assert old.status == 410
+
+
+async def walk_forks(node: Watched, source: str, fork: str) -> None:
+    shared = {"stream-forked-from": source}
+    await node("PUT", source, JSON, b"[1,2]")
+    await node("PUT", fork, {**shared, **TEXT})
+    await node("PUT", fork, shared)
+    await node("DELETE", source)
+    for method in ("GET", "HEAD", "DELETE"):
+        await node(method, source)
+    await node("POST", source, JSON, b"1")
+    await node("DELETE", fork)
 
 
 async def walk_declarations(node: Watched, path: str) -> None:
