@@ -73,8 +73,7 @@ def _correlation(members: Mapping[str, Any], redaction: Redaction) -> dict[str, 
 
 
 def _hidden(path: Path, redaction: Redaction) -> bool:
-    """A member of the envelope is never redacted; everything else of the input ends up in `context`, which is: text
-    that stands for the whole context, too."""
+    """A member of the envelope is never redacted. `context` is, and everything else of the input ends up in it."""
     return not (len(path) == 1 and path[0] in _ENVELOPE - {"context"}) and redaction.hides(path)
 
 

@@ -26,6 +26,7 @@ PATTERN_BYTES_MAX = 8 << 20  # of one compiled pattern: a class of all letters, 
 PATTERNS_CPU_S_MAX = 0.5  # to compile all of them, once, when the schema is installed
 UNITS_MAX = 4_000_000  # of one entry: about 0.4 s at worst, and in fact far less
 UNITS_TOGETHER_MAX = 40_000_000  # of one append, as all of it waits for one thread
+TOGETHER_CPU_S_MAX = 4.0  # and if patterns take that long
 UNITS_AT_ONCE = 200_000  # then other threads have their turn
 _ERRORS_MAX = 20
 _ERRORS_CHARS_MAX = 2000
@@ -54,9 +55,11 @@ class Validator:
     def check(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         """Refuse the first entry that is not valid. `texts` are the entries as JSON."""
         whole = self._weight.units(b",".join(texts)) if len(texts) > 1 else self._units(texts[0])
-        if whole > UNITS_TOGETHER_MAX:
+        # Of what patterns may take at worst next to nothing comes true: their time is measured on the way.
+        steps = whole - self._weight.text * sum(map(len, texts))
+        if steps > UNITS_TOGETHER_MAX:
             raise EntryRefused(
-                f"entries are too many for their schema: up to {whole:.0f} steps to validate them, "
+                f"entries are too many for their schema: up to {steps:.0f} steps to validate them, "
                 f"{UNITS_TOGETHER_MAX} are allowed; append fewer at once"
             )
         if whole > UNITS_MAX:
@@ -64,7 +67,10 @@ class Validator:
                 self._units(text)
         parts = int(whole // UNITS_AT_ONCE) + 1
         step = -(-len(entries) // parts)
+        ends_s = time.thread_time() + TOGETHER_CPU_S_MAX
         for start in range(0, len(entries), step):
+            if time.thread_time() > ends_s:
+                raise EntryRefused("entries take too long for the patterns of their schema; append fewer at once")
             part = entries[start : start + step]
             if not self._inner.is_valid(part):
                 self._refuse(part, texts[start : start + step])
@@ -79,7 +85,7 @@ class Validator:
 
     def _refuse(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         for entry, text in zip(entries, texts, strict=True):
-            if not self._inner.is_valid([entry]):
+            if len(entries) == 1 or not self._inner.is_valid([entry]):
                 raise EntryRefused(self._message(entry, self._weight.units(text)))
 
     def _message(self, entry: Any, units: float) -> str:
