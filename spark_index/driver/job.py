@@ -76,6 +76,11 @@ class _Worker:
         except IndexDamaged as problem:
             self.outcome.failed.append(_failed(_named(problem, order), problem))
             return
+        except (StoreError, MemoryError):
+            raise
+        except Exception as problem:  # noqa: BLE001 - one merge that nobody foresaw must not stop all others for ever
+            self.outcome.failed.extend(_failed(each.made, problem) for each in order.inputs)
+            return
         self._put(made)
         self.outcome.merged.append([made.object.made, *(each.made for each in order.inputs)])
         for path in paths.values():
