@@ -1,15 +1,18 @@
 """Looks at everything that the catalogue names, and at the catalogue itself; changes nothing.
 
-Keeps    one finding a damage, and one a kind of thing with how many of it were fine. A node may publish meanwhile: what
-         it has taken out of the catalogue by the end is no damage when it is missing.
+Keeps    one finding a damage, and one a kind of thing with how many of it were fine. A node may publish and delete
+         meanwhile: what is amiss is looked at anew as of a newer generation, as long as there is one, and only what
+         that names is damage.
 """
 
 import contextlib
+import itertools
 import sqlite3
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xxhash import xxh3_128_hexdigest
 
@@ -30,7 +33,11 @@ from streams_node.placement.made import ObjectFacts
 _READERS = 4
 _STREAMS_SHOWN = 200  # one lost pack may be of a hundred thousand
 _SQL = mirror_statements()
+_LOOKS_MAX = 5  # each is only at what the one before did not find in order
 Covered = list[tuple[int, int, int]]
+Stretches: TypeAlias = (
+    "array[int]"  # stream, first_seq, end_seq, one after the other: of a pack they may be a hundred thousand
+)
 
 
 class Finding(NamedTuple):
@@ -50,10 +57,7 @@ def verify(chain: Chain, folder: Path, *, quick: bool = False) -> Iterator[Findi
     yield from _owner(chain)
     yield from _generations(chain, newest)
     yield from _snapshots(chain, folder)
-    rebuilt = rebuild(chain, folder, newest, accept_loss=True)
-    yield from (Finding("restore", f"generation {newest}", 0, lost) for lost in rebuilt.lost)
-    with contextlib.closing(open_mirror(rebuilt.path)) as db:
-        yield from _objects(chain, db, folder, newest, quick=quick)
+    yield from _restored(chain, folder, newest, quick=quick)
 
 
 def _owner(chain: Chain) -> Iterator[Finding]:
@@ -115,8 +119,9 @@ def _snapshots(chain: Chain, folder: Path) -> Iterator[Finding]:
             with contextlib.closing(open_mirror(path, building=True)) as db:
                 load_snapshot(db, index, (fetch_part(chain.store, index.generation, part) for part in index.parts))
         except CatalogueError as problem:
-            yield Finding("snapshot", name, 0, problem.message)
-            continue
+            if any(each.complete and each.generation == listed.generation for each in snapshots(chain.store)):
+                yield Finding("snapshot", name, 0, problem.message)
+            continue  # otherwise a node has just removed it: newer ones stand for it
         good += 1
     yield Finding("snapshot", "whole ones", good, "")
 
@@ -124,28 +129,44 @@ def _snapshots(chain: Chain, folder: Path) -> Iterator[Finding]:
 # --- objects --------------------------------------------------------------------------------------------------------
 
 
-def _objects(chain: Chain, db: sqlite3.Connection, folder: Path, newest: int, *, quick: bool) -> Iterator[Finding]:
-    db.execute(_SQL.make_covered)
+def _restored(chain: Chain, folder: Path, newest: int, *, quick: bool) -> Iterator[Finding]:
+    """What a start from the bucket would find: the objects, and the entries in them."""
+    seen: dict[str, Stretches] = {}  # of objects that are fine, which never change
+    for looks in range(1, _LOOKS_MAX + 1):
+        rebuilt = rebuild(chain, folder, newest, accept_loss=True)
+        with contextlib.closing(open_mirror(rebuilt.path)) as db:
+            named = _named(db)
+            bad = _look_at_all(chain, folder, [facts for facts in named if facts.made not in seen], seen, quick=quick)
+            now = chain.newest(newest)
+            if (bad or rebuilt.lost) and now > newest and looks < _LOOKS_MAX:
+                newest = now
+                continue
+            yield from (Finding("restore", f"generation {newest}", 0, lost) for lost in rebuilt.lost)
+            yield from (Finding("object", facts.key(), 0, problem) for facts, problem in bad)
+            yield Finding("object", f"{len(named)} named", len(named) - len(bad), "")
+            yield from _indexes(chain, db, newest, quick=quick)
+            if not quick:
+                yield from _coverage(db, [seen[facts.made] for facts in named if facts.made in seen])
+            return
+
+
+def _named(db: sqlite3.Connection) -> list[ObjectFacts]:
     rows = db.execute(_SQL.all_objects).fetchall()
-    all_facts = (ObjectFacts(**dict(zip(OBJECT_COLUMNS, row, strict=True))) for row in rows)
-    good, missing = 0, []
+    return [ObjectFacts(**dict(zip(OBJECT_COLUMNS, row, strict=True))) for row in rows]
+
+
+def _look_at_all(
+    chain: Chain, folder: Path, objects: list[ObjectFacts], seen: dict[str, Stretches], *, quick: bool
+) -> list[tuple[ObjectFacts, str]]:
+    """Those that are not as they should be; what the others hold goes into `seen`."""
+    bad: list[tuple[ObjectFacts, str]] = []
     with ThreadPoolExecutor(_READERS) as readers:
-        for facts, covered, problem in readers.map(
-            lambda facts: _look_at(chain, folder, facts, quick=quick), all_facts
-        ):
-            db.executemany(_SQL.put_covered, covered)
+        for facts, covered, problem in readers.map(lambda facts: _look_at(chain, folder, facts, quick=quick), objects):
             if problem is None:
-                good += 1
+                seen[facts.made] = array("q", itertools.chain.from_iterable(covered))
             else:
-                missing.append((facts, problem))
-    dropped = _dropped_since(chain, newest) if missing else set()
-    for facts, problem in missing:
-        if facts.made not in dropped:
-            yield Finding("object", facts.key(), 0, problem)
-    yield Finding("object", f"{len(rows)} named", good, "")
-    yield from _indexes(chain, db, newest, quick=quick)
-    if not quick:
-        yield from _coverage(db)
+                bad.append((facts, problem))
+    return bad
 
 
 def _indexes(chain: Chain, db: sqlite3.Connection, newest: int, *, quick: bool) -> Iterator[Finding]:
@@ -245,7 +266,10 @@ def _dropped_since(chain: Chain, newest: int) -> set[str]:
     return dropped
 
 
-def _coverage(db: sqlite3.Connection) -> Iterator[Finding]:
+def _coverage(db: sqlite3.Connection, held: Iterable[Stretches]) -> Iterator[Finding]:
+    db.execute(_SQL.make_covered)
+    for flat in held:
+        db.executemany(_SQL.put_covered, zip(*[iter(flat)] * 3, strict=True))
     bad = set()
     for stream, name, kind, first, end in db.execute(_SQL.covered_badly):
         bad.add(stream)
