@@ -82,7 +82,7 @@ class Deliveries:
     async def _deliver(self, subscription: Subscription, after: Callable[[Subscription], None]) -> None:
         wake: Wake | None = None
         try:
-            async with self._lanes.place(_origin_of(subscription), failing=subscription.wake.failing):
+            async with self._lanes.place(origin_of(subscription.url or ""), failing=subscription.wake.failing):
                 await self._lanes.pace(self._desk.appends_per_second)
                 wake = await self._desk.wake_to_call(subscription)
                 if wake is None:
@@ -142,9 +142,10 @@ class Deliveries:
         )
 
 
-def _origin_of(subscription: Subscription) -> str:
-    """Who is called, for sharing places: whatever the URL leads to."""
-    return urlsplit(subscription.url or "").netloc.lower()
+def origin_of(url: str) -> str:
+    """Who is called, for sharing places: whatever the URL leads to, however it is written."""
+    parts = urlsplit(url)
+    return f"{(parts.hostname or '').removesuffix('.')}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
 def stream_of(seen: Seen) -> WakeStream:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.exceptions import InvalidSignature
 
+from streams_node.subscriptions.deliveries import origin_of
 from streams_node.subscriptions.keys import FILE, Keys
 from streams_node.testing.clock import FakeClock
 from tests.subscriptions.receivers import DONE, Call, receiving, said, verified
@@ -194,6 +195,12 @@ def test_dead_receivers_hold_up_neither_appends_nor_other_receivers(tmp_path: Pa
             dead.open.set()
 
     run(tmp_path, scenario, webhooks_parallel_max=8)
+
+
+def test_one_receiver_has_one_share_however_its_address_is_written() -> None:
+    written = ("https://a.example/x", "https://A.example:443/y", "HTTPS://a.example./", "https://a.example.:443/?z")
+    assert {origin_of(url) for url in written} == {"a.example:443"}
+    assert len({origin_of(url) for url in ("http://a/", "https://a/", "http://a:81/", "http://b/")}) == 4
 
 
 def test_calls_are_paced(tmp_path: Path) -> None:
