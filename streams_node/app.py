@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from streams_node import __version__
 from streams_node.config import Settings
+from streams_node.details import News, Watches
 from streams_node.errors import DataFolderError, ListenError, StoreError, StreamsError, Unavailable
 from streams_node.http.bodies import Bodies
 from streams_node.http.cold import application
@@ -188,6 +189,8 @@ def _context(
     tiering.register(metrics)
     subscriptions = Subscriptions(settings, folder.path, ledger, random.random)
     subscriptions.register(metrics)
+    details = Watches(News(lambda: tiering.generation, lambda: tiering.desk, time.monotonic))
+    tiering.heard = details.published
     return Context(
         settings,
         database,
@@ -199,6 +202,7 @@ def _context(
         now_s=lambda: now_us() / SECOND_US,
         jitter=random.random,
         subscriptions=subscriptions,
+        details=details,
         tiers=tiering,
     )
 

@@ -87,6 +87,11 @@ class Cache:
     def has(self, made: str) -> bool:
         return self._shelf.peek(made) is not None
 
+    def size_of(self, made: str) -> int:
+        """Of the copy of an object; 0 when there is none."""
+        copy = self._shelf.peek(made)
+        return 0 if copy is None else copy.size
+
     def touch(self, made: str) -> None:
         """An object is being read from a file that is still open: its copy leaves last."""
         if self._shelf.use(made) is not None:

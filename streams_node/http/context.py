@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams_node.config import Settings
+from streams_node.details import Watches
 from streams_node.http.bodies import Bodies
 from streams_node.http.connections import Connections
 from streams_node.http.tiers import NoTiers, Tiers
@@ -27,6 +28,7 @@ class Context:
     now_s: Callable[[], float]
     jitter: Callable[[], float]
     subscriptions: Subscriptions
+    details: Watches
     tiers: Tiers = field(default_factory=NoTiers)
     searches: Searches = field(init=False)
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 
+from streams_node.http.details_operation import DETAILS_FIELDS
 from streams_node.http.index_operations import INDEX_FIELDS
 from streams_node.http.reserved import RESERVED_FIELDS
 from streams_node.http.search_operation import SEARCH_FIELDS
 
 # The fields of views, by the names of their classes.
 FIELDS: Mapping[str, Mapping[str, str]] = {
+    **DETAILS_FIELDS,
     **INDEX_FIELDS,
     **SEARCH_FIELDS,
     "BucketView": {

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
+from streams_node.http.details_operation import DETAILS
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
@@ -553,6 +554,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "sub.profile.update": _PROFILE_UPDATE,
     "bucket.sub.profile.update": _PROFILE_UPDATE,
     "flush-cold": _FLUSH,
+    "sub.details": DETAILS,
+    "bucket.sub.details": DETAILS,
     "sub.index-status": INDEX_STATUS,
     "bucket.sub.index-status": INDEX_STATUS,
     "sub.index-rebuild": INDEX_REBUILD,

@@ -80,5 +80,10 @@ def installing(wanted: Profile) -> Decide:
     return decide
 
 
+def profile_text(standing: Standing) -> bytes:
+    """What `_profile` answers."""
+    return dumps(Profile(standing.profile, dict(standing.config)).document)
+
+
 def _shown(standing: Standing) -> Reply[ProfileView]:
-    return Reply(200, None, dumps(Profile(standing.profile, dict(standing.config)).document))
+    return Reply(200, None, profile_text(standing))

@@ -66,6 +66,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "sub.schema.update", "POST", "/v1/stream/{path}/_schema", _P, Access.KEY, "change a stream's schema registry"
     ),
+    Route("sub.details", "GET", "/v1/stream/{path}/_details", _P, Access.KEY, "all that is known of a stream"),
     Route("sub.index-status", "GET", "/v1/stream/{path}/_index_status", _P, Access.KEY, "how far its indexes are"),
     Route(
         "sub.index-rebuild", "POST", "/v1/stream/{path}/_index/rebuild", _O, Access.KEY, "have the rest of it indexed"
@@ -101,6 +102,7 @@ ROUTES: tuple[Route, ...] = (
         Access.KEY,
         "change a stream's schema registry",
     ),
+    Route("bucket.sub.details", "GET", "/{bucket}/{stream}/_details", _P, Access.KEY, "all that is known of a stream"),
     Route(
         "bucket.sub.index-status", "GET", "/{bucket}/{stream}/_index_status", _P, Access.KEY, "how far its indexes are"
     ),

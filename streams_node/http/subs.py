@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, ReservedPath
 from streams_node.http.asgi import Receive, Scope, Send, answer
 from streams_node.http.context import Context
+from streams_node.http.details import read_details
 from streams_node.http.flush import flush
 from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.index_status import REBUILD_BODY_BYTES_MAX, read_index_status, rebuild
@@ -37,6 +38,7 @@ class Sub(NamedTuple):
 
 SUBS: Mapping[tuple[str, str], Sub] = {
     ("POST", "_flush"): Sub(flush),
+    ("GET", "_details"): Sub(read_details),
     ("GET", "_index_status"): Sub(read_index_status),
     ("POST", "_index/rebuild"): Sub(rebuild, REBUILD_BODY_BYTES_MAX),
     ("GET", "_profile"): Sub(read_profile),

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from streams_node.answers import Indexes
+from streams_node.cache import Cache
 from streams_node.indexing.desk import Desk
 from streams_node.objects import RequestCounts
 from streams_node.read.cold import ColdReader
@@ -12,6 +13,10 @@ class Tiers(Protocol):
     @property
     def reader(self) -> ColdReader | None:
         """Reads entries that are not in the log any more."""
+
+    @property
+    def cache(self) -> Cache | None:
+        """Copies of sealed objects."""
 
     @property
     def indexes(self) -> Indexes | None:
@@ -55,6 +60,7 @@ class NoTiers:
     generation = 0
     published_through = 0
     reader: ColdReader | None = None
+    cache: Cache | None = None
     indexes: Indexes | None = None
     desk: Desk | None = None
 

@@ -18,3 +18,5 @@ async def retain(ledger: Ledger, state: StreamState, seq: int) -> None:
     state.batch = batch = committer.added(0, 1)  # it keeps the state in memory until the row says the same
     await batch.settling
     state.earliest_seq = max(state.earliest_seq, seq)
+    if state.hub is not None:
+        state.hub.wake()

@@ -62,6 +62,9 @@ class Live:
                 self._forget(hub)  # decided before the hub was there
             else:
                 self._push(hub, fresh, end.seq)
+        for state, _, _ in batch.meant:
+            if state.hub is not None:
+                woken[state.id] = state.hub
         for hub in woken.values():
             hub.wake()
 

@@ -10,7 +10,7 @@ Dies     at any point: requests since the last batch that was stored are not cou
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from streams_node.objects.keys import Artifact
 from streams_node.protocol.numbers import StreamId
@@ -19,6 +19,8 @@ Op = Literal["put", "get", "head", "delete", "list"]
 Owner = StreamId | None  # None is the node itself
 
 ROWS_MAX = 50_000
+_OPS: tuple[Op, ...] = get_args(Op)
+_ARTIFACTS: tuple[Artifact, ...] = get_args(Artifact)
 
 
 class Row(NamedTuple):
@@ -57,6 +59,12 @@ class RequestCounts:
         with self._lock:
             self._totals.setdefault((row.artifact, row.op), Tally()).add(tally)
             self._add_row(row, tally)
+
+    def of(self, owner: Owner) -> Mapping[tuple[str, str], int]:
+        """Requests of one owner that no `take` has had, by artifact and operation."""
+        with self._lock:
+            found = {(what, op): self._rows.get(Row(owner, what, op)) for what in _ARTIFACTS for op in _OPS}
+        return {name: tally.requests for name, tally in found.items() if tally is not None}
 
     def take(self) -> Mapping[Row, Tally]:
         """The rows since the last time, to be stored; if that fails, `give_back` them."""

@@ -10,4 +10,5 @@ def matches(header: str, tag: str) -> bool:
     """Whether an `If-None-Match` value (a list, weak forms, or `*`) names this tag."""
     if header.strip() == "*":
         return True
+    tag = tag.removeprefix("W/")
     return any(candidate.strip().removeprefix("W/") == tag for candidate in header.split(","))

@@ -25,6 +25,8 @@ async def walk_indexes(folder: Path, watch: Watch) -> None:
             tag: Mapping[str, str] = {"if-none-match": status.headers["etag"]}
             await request("GET", f"{path}/_index_status", tag)
             await request("POST", f"{path}/_index/rebuild", JSON, b"{}")
+            told = await request("GET", f"{path}/_details")
+            await request("GET", f"{path}/_details", {"if-none-match": told.headers["etag"]})
             await request("GET", f"{path}/_routing_keys")
         await request("GET", "/v1/server/_index")
 

@@ -1,0 +1,289 @@
+"""GET of `…/_details`: all that is known of a stream, and the next other state of it."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from streams_node.details import Moment, Parts, Shown, held, look, summed
+from streams_node.http.context import Context
+from streams_node.http.details_view import (
+    ArtifactRequests,
+    CompanionFamilies,
+    DetailsView,
+    LocalStorage,
+    ObjectStorage,
+    StorageDetails,
+    StoreRequests,
+    StreamDetails,
+)
+from streams_node.http.index_view import IndexStatusView, Measured, measured, status_view
+from streams_node.http.profile import profile_text
+from streams_node.http.query import parameters, waiting
+from streams_node.http.reply import Reply, SubRequest
+from streams_node.indexing.status import Looked
+from streams_node.indexing.status import look as look_at_indexes
+from streams_node.ingest.declare import standing_of
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning, Standing, name_of
+from streams_node.protocol.numbers import StreamId
+from streams_node.protocol.times import rfc3339
+from streams_node.wal.folder import DATABASE
+from streams_node.wal.tails import LogEnd
+
+_KNOWN = frozenset(("live", "timeout", "timeout_ms"))
+_PARTS_MAX = 1_000_000
+_TRIES = 3  # to see parts and log at one moment, and a stream without a commit under way
+_OPS = ("put", "get", "head", "list", "delete")
+_NAMES: Mapping[str, str] = {
+    "generation": "manifest", "snapshot": "manifest", "pack": "segment", "segment": "segment",
+    "lexicon": "routing_key_lexicon", "exact": "exact_index", "companion": "bundled_companion",
+    "rollups": "bundled_companion", "metrics": "bundled_companion",
+}  # fmt: skip
+ARTIFACTS = (
+    "bundled_companion", "exact_index", "manifest", "meta", "routing_index", "routing_key_lexicon", "schema_registry",
+    "segment",
+)  # fmt: skip
+
+
+async def read_details(context: Context, request: SubRequest) -> Reply[DetailsView]:
+    """The details; with `live=long-poll` and the tag of those that are known, the next other ones."""
+    wait_ms = waiting(parameters(request.query_string, _KNOWN))
+    known = request.headers.get(b"if-none-match", b"").decode("latin-1")
+    state = await context.ledger.readable(request.name)
+
+    async def make(state: StreamState) -> Shown:
+        return await _made(context, state)
+
+    shown: Shown | None = None
+    if wait_ms is not None and known:
+        ms_max = context.settings.long_poll_ms_max
+        with context.live.attached(state, "long_poll") as hub:
+            seconds = min(wait_ms or ms_max, ms_max) / 1000
+            shown = await context.details.changed(state, hub, known, seconds, make)
+        state = await context.ledger.readable(request.name)
+    shown = shown or await context.details.shown(state, make)
+    return Reply(200, None, shown.body, tag=shown.tag)
+
+
+# --- one computation ------------------------------------------------------------------------------------------------
+
+
+class _Stored(NamedTuple):
+    """What memory knows of a stream, of one moment, all of it on disk."""
+
+    tail: LogEnd
+    closed: bool
+    ts: int
+    stream_seq: str | None
+    change: int
+    meaning: Meaning | None
+    meaning_number: int
+    first_seq: int
+
+
+class _Sealed(NamedTuple):
+    moment: Moment
+    parts: Parts
+    looked: Looked
+    measured: Measured
+
+
+async def _made(context: Context, state: StreamState) -> Shown:
+    stored = await _stored(context, state)
+    if stored.meaning is not None and stored.meaning.problem is not None:
+        raise stored.meaning.problem
+    generation = context.tiers.generation
+    standing = standing_of(state, stored.meaning)
+    sealed = await _sealed(context, state, stored, standing)
+    moment, parts = sealed.moment, sealed.parts
+    number = (parts.located[-1].end_seq if parts.located else 0) + moment.moves
+    texts = await context.details.kept.of(state.id, "texts", stored.meaning_number, lambda: _texts(context, standing))
+    index_status = status_view(state, sealed.measured, number)
+    view = DetailsView(
+        stream=_stream(state, stored, standing, moment, parts),
+        profile=cast("Any", msgspec.Raw(texts[0])),
+        schema=cast("Any", msgspec.Raw(texts[1])),
+        index_status=index_status,
+        storage=_storage(context, sealed, index_status),
+        object_store_requests=_requests(context, state, moment),
+    )
+    base = context.ledger.epochs.base
+    tag = f'W/"details:{state.id}.{base}.{stored.change}.{moment.moves}.{moment.open_seq}.{parts.mark}"'
+    return Shown(tag, msgspec.json.encode(view), stored.change, generation)
+
+
+async def _stored(context: Context, state: StreamState) -> _Stored:
+    for _ in range(_TRIES):
+        await context.ledger.settle(state)
+        if state.settled:  # on a busy stream another commit may be under way; then its time may run ahead of its end
+            break
+    own = 0 if state.lineage is None else state.lineage.fork_seq
+    return _Stored(
+        state.tail,
+        state.tail_closed,
+        state.ts,
+        state.stream_seq,
+        state.change,
+        state.tail_meaning,
+        state.tail_meaning_number,
+        max(state.earliest_seq, own),
+    )
+
+
+async def _sealed(context: Context, state: StreamState, stored: _Stored, standing: Standing) -> _Sealed:
+    readers, kept, workshop = context.database.readers, context.details.kept, context.ledger.workshop
+    tail, reader = stored.tail, context.tiers.reader
+    moment = await readers.run(look, state.id, tail)
+    parts = summed([], 0)
+    for _ in range(_TRIES):
+
+        async def find() -> Parts:
+            if reader is None:
+                return summed([], 0)
+            located = await reader.located(state.id, stored.first_seq, _PARTS_MAX)
+            return await workshop.promote(lambda: summed(located, tail.seq))
+
+        before = moment.generation
+        parts = await kept.of(state.id, "parts", (before, stored.first_seq), find)
+        moment = await readers.run(look, state.id, tail)
+        if moment.generation == before:
+            break
+
+    async def index() -> tuple[Looked, Measured]:
+        looked = await readers.run(look_at_indexes, state.id)
+        return looked, await workshop.promote(lambda: measured(looked, standing.registry, parts.located))
+
+    key = (parts.mark, moment.moves, stored.meaning_number)
+    return _Sealed(moment, parts, *await kept.of(state.id, "indexes", key, index))
+
+
+async def _texts(context: Context, standing: Standing) -> tuple[bytes, bytes]:
+    return profile_text(standing), await context.ledger.workshop.make(standing.registry.encode)
+
+
+# --- its parts ------------------------------------------------------------------------------------------------------
+
+
+def _stream(state: StreamState, stored: _Stored, standing: Standing, moment: Moment, parts: Parts) -> StreamDetails:
+    tail = stored.tail
+    ends = state.expires_us if state.expires_us is not None else state.dies_us
+    rows, size = str(tail.seq - moment.open_seq), str(moment.open_bytes)
+    through = str(moment.open_seq - 1)
+    whole = state.earliest_seq == 0
+    return StreamDetails(
+        name=name_of(*state.name),
+        content_type=state.content_type,
+        profile=standing.profile,
+        created_at=rfc3339(state.created_us),
+        updated_at=rfc3339(max(state.created_us, stored.ts)),
+        expires_at=None if ends is None else rfc3339(ends),
+        ttl_seconds=state.ttl_s,
+        stream_seq=stored.stream_seq,
+        closed=stored.closed,
+        epoch=state.epoch,
+        next_offset=str(tail.seq),
+        sealed_through=through,
+        uploaded_through=through,
+        segment_count=parts.segments,
+        uploaded_segment_count=parts.segments,
+        pending_rows=rows,
+        pending_bytes=size,
+        total_size_bytes=str(tail.position if whole else parts.payload_bytes + moment.open_bytes),
+        wal_rows=rows,
+        wal_bytes=size,
+        last_append_at=rfc3339(stored.ts or state.created_us),
+        last_segment_cut_at=None if parts.newest_us is None else rfc3339(parts.newest_us),
+    )
+
+
+def _storage(context: Context, sealed: _Sealed, status: IndexStatusView) -> StorageDetails:
+    moment, parts = sealed.moment, sealed.parts
+    lexicon, exact = _bytes(sealed.looked, "lexicon"), _bytes(sealed.looked, "exact")
+    companions = {each: _bytes(sealed.looked, each) for each in ("companion", "rollups", "metrics")}
+    indexes = lexicon + exact + sum(companions.values())
+    cached = {family: _cached(context, sealed.looked, family) for family in ("lexicon", "exact", *companions)}
+    companion_cache = sum(cached[each] for each in companions)
+    segments = 0 if context.tiers.cache is None else held(parts, context.tiers.cache.size_of)
+    sections = {each.family: each.bytes_at_rest for each in status.search_families}
+    return StorageDetails(
+        ObjectStorage(
+            total_bytes=str(parts.bytes + indexes + moment.schema_bytes),
+            segments_bytes=str(parts.bytes),
+            indexes_bytes=str(indexes),
+            manifest_and_meta_bytes=str(moment.schema_bytes),
+            manifest_bytes=None,
+            schema_registry_bytes=str(moment.schema_bytes),
+            segment_object_count=parts.segments,
+            routing_index_object_count=status.routing_key_index.object_count,
+            routing_lexicon_object_count=status.routing_key_lexicon.object_count,
+            exact_index_object_count=len({each.made for each in sealed.looked.shares if each.family == "exact"}),
+            bundled_companion_object_count=len(
+                {each.made for each in sealed.looked.shares if each.family in companions}
+            ),
+        ),
+        LocalStorage(
+            total_bytes=str(moment.open_bytes + segments + cached["exact"] + cached["lexicon"] + companion_cache),
+            wal_retained_bytes=str(moment.open_bytes),
+            pending_tail_bytes=str(moment.open_bytes),
+            pending_sealed_segment_bytes="0",
+            segment_cache_bytes=str(segments),
+            routing_index_cache_bytes="0",
+            exact_index_cache_bytes=str(cached["exact"]),
+            lexicon_index_cache_bytes=str(cached["lexicon"]),
+            companion_cache_bytes=str(companion_cache),
+            sqlite_shared_total_bytes=str(_database_bytes(context)),
+        ),
+        CompanionFamilies(
+            **{f"{family}_bytes": sections.get(family, "0") for family in ("exact", "col", "fts", "agg", "mblk")}
+        ),
+    )
+
+
+def _bytes(looked: Looked, family: str) -> int:
+    return round(sum(each.bytes() for each in looked.shares if each.family == family))
+
+
+def _cached(context: Context, looked: Looked, family: str) -> int:
+    """Of the stream's share of index objects: what is on disk here."""
+    indexes = context.tiers.indexes
+    if indexes is None:
+        return 0
+    size = 0.0
+    for each in looked.shares:
+        if each.family == family and each.object_payload_bytes:
+            copies = sum(indexes.cache.size_of(made) for made in (each.made, f"{each.made}.filter"))
+            size += copies * each.payload_bytes / each.object_payload_bytes
+    return round(size)
+
+
+def _database_bytes(context: Context) -> int:
+    """Of the database that all streams share."""
+    size = 0
+    for suffix in ("", "-wal"):
+        try:
+            size += os.stat(f"{context.settings.data / DATABASE}{suffix}").st_size  # noqa: PTH116 - a path is ten times as slow
+        except OSError:
+            continue
+    return size
+
+
+def _requests(context: Context, state: StreamState, moment: Moment) -> StoreRequests:
+    counts: Counter[tuple[str, str]] = Counter(moment.requests)
+    counts.update(context.tiers.counts.of(StreamId(state.id)))
+    by_name: dict[str, Counter[str]] = {name: Counter() for name in ARTIFACTS}
+    for (artifact, op), count in counts.items():
+        by_name[_NAMES.get(artifact, "meta")][op] += count
+    total: Counter[str] = Counter()
+    for each in by_name.values():
+        total.update(each)
+    return StoreRequests(
+        **_row(total), by_artifact=[ArtifactRequests(artifact=name, **_row(by_name[name])) for name in ARTIFACTS]
+    )
+
+
+def _row(ops: Counter[str]) -> dict[str, str]:
+    reads = ops["get"] + ops["head"] + ops["list"]
+    return {**{f"{op}s": str(ops[op]) for op in _OPS}, "reads": str(reads)}
