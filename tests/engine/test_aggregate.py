@@ -148,3 +148,15 @@ def test_several_views_and_no_time_are_refused(tmp_path: Path) -> None:
         Searcher([*world.views, *world.views], CONFIG, 1).aggregate(tally)
     with pytest.raises(TimeOver):
         Searcher(world.views, CONFIG, 1).aggregate(tally)
+
+
+def test_the_greatest_terms_of_a_view_are_exact(tmp_path: Path) -> None:
+    """A term may be the first of none of its companions, and of all of them together."""
+    packs = []
+    for part in range(4):
+        levels = ["all"] * 5 + [f"only{part}-{at}" for at in range(40) for _ in range(6)]
+        entries = [Entry(part * 1000 + at, at, {"level": level}) for at, level in enumerate(levels)]
+        packs.append(pack(tmp_path, STREAM, entries))
+    world = World(packs, [View(packs, tmp_path / "view")], [(0, 4000)], [], {}, [])
+    found = tallied(world, None, t=Terms(FIELDS["level"], size=1)).values["t"]
+    assert found == {"buckets": [{"key": "all", "count": 20}], "other": 960, "error_bound": 0}

@@ -170,3 +170,23 @@ def test_only_what_a_page_needs_is_read(tmp_path: Path) -> None:
     page = next(pages(world, plan, sort_of(["offset"], plan, CONFIG), 10))
     assert [hit.seq for hit in page.hits] == list(range(499, 480, -2))
     assert page.verified == world.asked < 60
+
+
+@pytest.mark.parametrize(
+    ("records", "q", "right"),
+    [
+        ([{"message": f"card x{at}"} for at in range(99)] + [{"message": "x1 card"}], 'message:"card x*"', 99),
+        ([{"level": "ba" * 60 + "x"}, {"level": "ba" * 60 + "y"}], f'level:"{"ba" * 60}x*"', 1),
+    ],
+)
+def test_what_tantivy_cannot_decide_is_asked_of_the_records(
+    records: list[Any], q: str, right: int, tmp_path: Path
+) -> None:
+    """Beginnings of very many words in a phrase; beginnings that are too long for an automaton."""
+    entries = [Entry(seq, seq, record) for seq, record in enumerate(records)]
+    view = View([pack(tmp_path, STREAM, entries)], tmp_path / "view")
+    world = World([], [view], [(0, len(entries))], [], dict(enumerate(records)), [])
+    plan = query(q, CONFIG)
+    found = hits(list(pages(world, plan, sort_of(["offset"], plan, CONFIG), 30)))
+    assert [hit.seq for hit in found] == expected(world, plan, sort_of(["offset"], plan, CONFIG))
+    assert len(found) == right
