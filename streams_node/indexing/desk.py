@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import socket
 import sqlite3
 import time
 from collections import Counter
@@ -151,6 +152,11 @@ class Desk:
             self.leases.finish(lease, outcome.covers, outcome.left_out)
         await self._after(lease, outcome, request)
         return Finished(request.fence, outcome.covers, outcome.left_out)
+
+    def died(self, pid: int) -> None:
+        """A driver of this machine has ended: what it was at need not wait for the end of its lease."""
+        if self.leases.give_up(f"{socket.gethostname()}-{pid}-"):
+            self._ring()
 
     # --- news ---
 

@@ -108,6 +108,7 @@ class Driver:
             logs.cancel()
             await asyncio.gather(logs, return_exceptions=True)
             self._child = None
+            self._desk.died(child.pid)
         await self._settle(child.returncode or 0, self._clock() - began)
 
     async def _start(self) -> None:

@@ -102,6 +102,13 @@ class Leases:
             del self._living[lease.claim]
         return over
 
+    def give_up(self, driver: str) -> int:
+        """End the leases of drivers whose name begins so: they are known to be dead. Returns how many there were."""
+        found = [lease for lease in self._living.values() if lease.driver.startswith(driver)]
+        for lease in found:
+            lease.ends = self._clock()
+        return len(found)
+
     def taken(self, stream: int, family: Family) -> list[Span]:
         """Entries that somebody is at."""
         found: list[Span] = []

@@ -35,6 +35,10 @@ class FakeDesk:
         self.counts: Counter[str] = Counter()
         self.leases: list[object] = []
         self.tended = 0
+        self.dead: list[int] = []
+
+    def died(self, pid: int) -> None:
+        self.dead.append(pid)
 
     async def tend(self) -> None:
         self.tended += 1
@@ -82,6 +86,7 @@ async def test_it_starts_when_wanted_and_ends_when_idle(tmp_path: Path) -> None:
     assert b"secret" not in command_of(seen["pid"])
     await until(lambda: driver.pid is None and not lives(seen["pid"]), "it has nothing to do, and is ended")
     assert driver.failures == 0
+    await until(lambda: desk.dead == [seen["pid"]], "its leases are ended")
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

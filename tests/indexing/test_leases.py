@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,26 @@ async def test_a_lease_that_ended_commits_nothing(tmp_path: Path) -> None:
         assert code(await driver.commit(request)) == (409, "lease_ended")
         assert (await other.commit(other.built(again))).status == 200
         assert spans(await covered(node, A)) == [(0, 5)]
+
+
+@on_loop
+async def test_what_the_driver_of_this_node_was_at_when_it_died_is_given_out_at_once(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        host = socket.gethostname()
+        dead, elsewhere = FakeDriver(node, f"{host}-12-ab"), FakeDriver(node, f"{host}-123-cd")
+        await create(node, A)
+        await append(node, A, [{"k": "x"}] * 5)
+        await sealed(node)
+        claim = await dead.claim()
+        assert claim is not None
+        waiting = asyncio.ensure_future(elsewhere.claim(wait_ms=20_000))
+        desk_of(node).died(123)
+        assert (await dead.renew(claim)).status == 200
+        desk_of(node).died(12)
+        again = await waiting
+        assert again is not None
+        assert _entries(again) == _entries(claim)
+        assert code(await dead.commit(dead.built(claim))) == (409, "lease_ended")
 
 
 @on_loop
