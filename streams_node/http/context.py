@@ -12,6 +12,7 @@ from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
 from streams_node.searching import Searches
+from streams_node.searching.aggregates import Aggregates
 from streams_node.subscriptions import Subscriptions
 from streams_node.wal.database import Database
 
@@ -31,6 +32,8 @@ class Context:
     details: Watches
     tiers: Tiers = field(default_factory=NoTiers)
     searches: Searches = field(init=False)
+    aggregates: Aggregates = field(init=False)
 
     def __post_init__(self) -> None:
         self.searches = Searches(self.database, self.settings)
+        self.aggregates = Aggregates(self.database, self.searches, self.settings.search_scan_bytes_max)

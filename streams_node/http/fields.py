@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from streams_node.http.aggregate_operation import AGGREGATE_FIELDS
 from streams_node.http.details_operation import DETAILS_FIELDS
 from streams_node.http.index_operations import INDEX_FIELDS
 from streams_node.http.reserved import RESERVED_FIELDS
@@ -12,6 +13,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     **DETAILS_FIELDS,
     **INDEX_FIELDS,
     **SEARCH_FIELDS,
+    **AGGREGATE_FIELDS,
     "BucketView": {
         "bucket_id": "The bucket's id.",
         "streams": "How many streams it holds. One that has expired counts until it is collected.",

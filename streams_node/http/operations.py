@@ -7,6 +7,7 @@ named by rows. tests/docs holds the rows to the route table, to the error tree, 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from streams_node.http.aggregate_operation import AGGREGATE_OPERATIONS
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
 from streams_node.http.details_operation import DETAILS
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
@@ -562,6 +563,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "bucket.sub.index-rebuild": INDEX_REBUILD,
     **INDEX_OPERATIONS,
     **SEARCH_OPERATIONS,
+    **AGGREGATE_OPERATIONS,
     **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},

@@ -74,6 +74,7 @@ ROUTES: tuple[Route, ...] = (
     Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
     Route("sub.routing-keys", "GET", "/v1/stream/{path}/_routing_keys", _P, Access.KEY, "the routing keys of a stream"),
+    Route("sub.aggregate", "POST", "/v1/stream/{path}/_aggregate", _P, Access.KEY, "add up a stream by a rollup"),
     Route("sub.search.get", "GET", "/v1/stream/{path}/_search", _P, Access.KEY, "search a stream"),
     Route("sub.search", "POST", "/v1/stream/{path}/_search", _P, Access.KEY, "search a stream, asked in a body"),
     Route("bucket.create", "PUT", "/{bucket}", _P, Access.KEY, "create a bucket"),
@@ -125,6 +126,9 @@ ROUTES: tuple[Route, ...] = (
         _P,
         Access.KEY,
         "the routing keys of a stream",
+    ),
+    Route(
+        "bucket.sub.aggregate", "POST", "/{bucket}/{stream}/_aggregate", _P, Access.KEY, "add up a stream by a rollup"
     ),
     Route("bucket.sub.search.get", "GET", "/{bucket}/{stream}/_search", _P, Access.KEY, "search a stream"),
     Route(

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, ReservedPath
+from streams_node.http.aggregate import aggregate
+from streams_node.http.aggregate_request import AGGREGATE_BODY_BYTES_MAX
 from streams_node.http.asgi import Receive, Scope, Send, answer
 from streams_node.http.context import Context
 from streams_node.http.details import read_details
@@ -37,6 +39,7 @@ class Sub(NamedTuple):
 
 
 SUBS: Mapping[tuple[str, str], Sub] = {
+    ("POST", "_aggregate"): Sub(aggregate, AGGREGATE_BODY_BYTES_MAX),
     ("POST", "_flush"): Sub(flush),
     ("GET", "_details"): Sub(read_details),
     ("GET", "_index_status"): Sub(read_index_status),

@@ -1,0 +1,194 @@
+"""The answer of an aggregation as clients see it. Made in a thread: it may have thousands of groups."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from streams_node.http.aggregate_request import AggregateRequest
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import name_of
+from streams_node.protocol.times import rfc3339
+from streams_node.schema.search_config import Count
+from streams_node.searching.aggregated import Aggregated
+
+_DAY_MS = 86_400_000
+_EXACT_MAX = 1 << 53
+_YEAR_MAX = 9999
+_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+class AggregateCoverage(msgspec.Struct):
+    mode: str
+    complete: bool
+    stream_head_offset: str
+    visible_through_offset: str
+    visible_through_primary_timestamp_max: str | None
+    oldest_omitted_append_at: str | None
+    possible_missing_events_upper_bound: int
+    possible_missing_uploaded_segments: int
+    possible_missing_sealed_rows: int
+    possible_missing_wal_rows: int
+    used_rollups: bool
+    indexed_segments: int
+    scanned_segments: int
+    scanned_tail_docs: int
+    index_families_used: list[str]
+    omitted: list[list[str]]
+
+
+class AggregateGroup(msgspec.Struct):
+    key: dict[str, str | None]
+    measures: dict[str, dict[str, Any]]
+
+
+class AggregateBucket(msgspec.Struct):
+    start: str
+    end: str
+    groups: list[AggregateGroup]
+
+
+class AggregateView(msgspec.Struct, rename={"begin": "from", "end": "to"}):
+    stream: str
+    rollup: str
+    begin: str
+    end: str
+    interval: str
+    coverage: AggregateCoverage
+    buckets: list[AggregateBucket]
+
+
+def view_of(state: StreamState, request: AggregateRequest, found: Aggregated) -> AggregateView:
+    """The whole answer."""
+    return AggregateView(
+        stream=name_of(state.name.bucket, state.name.stream),
+        rollup=request.rollup.name,
+        begin=iso(request.begin),
+        end=iso(request.end),
+        interval=request.interval,
+        coverage=_coverage(state, found),
+        buckets=list(_buckets(request, found)),
+    )
+
+
+def encoded(view: AggregateView) -> bytes:
+    """As JSON. Text that no UTF-8 spells is spelled as Python's own encoder does it."""
+    try:
+        return msgspec.json.encode(view)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(view), separators=(",", ":")).encode()
+
+
+def iso(ms: int) -> str:
+    """A moment as JavaScript spells it: years beyond four digits have a sign and six."""
+    days, rest = divmod(ms, _DAY_MS)
+    year, month, day = _civil(days)
+    digits = f"{year:04d}" if 0 <= year <= _YEAR_MAX else f"{year:+07d}"
+    seconds, fraction = divmod(rest, 1000)
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{digits}-{month:02d}-{day:02d}T{clock}.{fraction:03d}Z"
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    """The date of a day since 1970. Eras of 400 years begin in March, so that a leap day ends a year."""
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    return year + 400 * era + (month >= 10), month + (3 if month < 10 else -9), day + 1  # noqa: PLR2004 - of a calendar
+
+
+def _coverage(state: StreamState, found: Aggregated) -> AggregateCoverage:
+    omitted, oldest = found.omitted, found.oldest_omitted_us
+    missing = sum(span.end - span.first for span in omitted)
+    return AggregateCoverage(
+        mode="published" if missing else "complete",
+        complete=not missing,
+        stream_head_offset=state.token(found.tail.seq),
+        visible_through_offset=state.token(omitted[0].first if omitted else found.tail.seq),
+        visible_through_primary_timestamp_max=None,
+        oldest_omitted_append_at=None if oldest is None else rfc3339(oldest),
+        possible_missing_events_upper_bound=missing,
+        possible_missing_uploaded_segments=found.omitted_objects,
+        possible_missing_sealed_rows=0,  # what is not in the bucket yet is in the log, too
+        possible_missing_wal_rows=sum(max(0, span.end - max(span.first, found.log_from)) for span in omitted),
+        used_rollups=found.used_rollups,
+        indexed_segments=found.indexed,
+        scanned_segments=found.scanned,
+        scanned_tail_docs=found.tail_docs,
+        index_families_used=sorted(found.families),
+        omitted=[[state.token(span.first), state.token(span.end)] for span in omitted],
+    )
+
+
+def _buckets(request: AggregateRequest, found: Aggregated) -> Iterator[AggregateBucket]:
+    shown = {name: _summary if not isinstance(request.rollup.measures[name], Count) else _count
+             for name in request.measures}  # fmt: skip
+    for start, groups in groupby(found.groups, key=lambda group: group.start):
+        # A window that is longer than all time begins at 1970 or ends there.
+        begin = start if start % request.interval_ms == 0 else -request.interval_ms
+        rows = [
+            AggregateGroup(
+                dict(zip(request.group_by, group.key, strict=True)),
+                {name: shown[name](summary) for name, summary in sorted(group.measures.items())},
+            )
+            for group in groups
+        ]
+        yield AggregateBucket(iso(begin), iso(begin + request.interval_ms), rows)
+
+
+def _count(summary: Any) -> dict[str, Any]:
+    return {"count": number(summary.count)}
+
+
+def _summary(summary: Any) -> dict[str, Any]:
+    """Percentiles are the lower bounds of histogram buckets."""
+    shown: dict[str, Any] = {
+        "count": number(summary.count),
+        "sum": number(summary.sum),
+        "min": number(summary.min),
+        "max": number(summary.max),
+        "avg": number(summary.sum / summary.count) if summary.count and summary.sum is not None else None,
+    }
+    histogram = dict(sorted(summary.histogram.items(), key=lambda bucket: _place(bucket[0])))
+    shown.update({name: _percentile(histogram, share) for name, share in _PERCENTILES.items()})
+    if histogram:
+        shown["histogram"] = {name: number(count) for name, count in histogram.items()}
+    return shown
+
+
+def _place(bucket: str) -> tuple[bool, float, str]:
+    bound = _bound(bucket)
+    return bound is None, bound or 0.0, bucket
+
+
+def _percentile(histogram: Mapping[str, float], share: float) -> float | int | None:
+    counted = [(bound, count) for name, count in histogram.items() if (bound := _bound(name)) is not None]
+    total, before = sum(count for _, count in counted), 0.0
+    if not total > 0:
+        return None
+    for bound, count in counted:
+        before += count
+        if before >= share * total:
+            return number(bound)
+    return number(counted[-1][0])
+
+
+def _bound(bucket: str) -> float | None:
+    """The number that a bucket is named by; records that carry histograms may name them by anything."""
+    try:
+        bound = float(bucket)
+    except ValueError:
+        return None
+    return bound if math.isfinite(bound) else None
+
+
+def number(value: float | None) -> float | int | None:
+    """Whole numbers without a point; what is none in JSON is null."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if abs(value) < _EXACT_MAX and value == int(value) else value

@@ -1,0 +1,247 @@
+"""Puts an aggregation together: windows of rollups where covers have them, and a count of the entries for the rest.
+
+Keeps    every entry of the stream is counted once: by the run of its cover, or by itself, or it is left out and said to be.
+         A cover of which some entries lie at the edges of the time, and could not be counted, is left out as a whole.
+         A cover with trimmed entries is not used: what is retained of it is counted.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from streams_node.answers import Indexes, configs_of, filter_want
+from streams_node.answers.ranges import Range, uncovered
+from streams_node.answers.runs import UNUSABLE, run_of
+from streams_node.errors import BadSearch, Gone, StreamsError, Unavailable
+from streams_node.indexing import Covering
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import StreamLenses
+from streams_node.observe.logs import get_logger
+from streams_node.read.cold import ColdReader
+from streams_node.read.keyed import Pruner
+from streams_node.read.pages import deleted
+from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, Group, times_of
+from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.recount import Recount
+from streams_node.searching.scan import Budget, joined
+from streams_node.searching.service import Searches
+from streams_node.wal.database import Database
+from streams_node.wal.keys import log_start
+
+if TYPE_CHECKING:  # they load pyarrow
+    from indexers.rollups import Rollups
+    from indexers.runs import RunReader
+    from streams_node.searching.totals import Taken
+
+log = get_logger(__name__)
+GROUPS_MAX = 50_000
+_LOOKS_MAX = 3
+_RUNS_AT_ONCE = 8
+_FOLD_AT = 64  # tables of pieces
+
+
+class Aggregates:
+    """Made once a node; on the event loop. Turns and threads are those of searches."""
+
+    def __init__(self, database: Database, searches: Searches, scan_bytes_max: int) -> None:
+        self._database = database
+        self._searches = searches
+        self._scan_bytes = scan_bytes_max
+
+    async def aggregate(
+        self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
+    ) -> Aggregated:
+        """Of the stream as it is when its turn comes. Overloaded when too many wait."""
+        async with AsyncExitStack() as stack:
+            with suppress(TimeoutError):  # there is no time left, and the answer says so
+                async with asyncio.timeout(max(0.0, asked.until - time.monotonic())):
+                    await stack.enter_async_context(self._searches.turns.turn(state.id))
+            for _ in range(_LOOKS_MAX):
+                one = _One(self._database, self._searches, cold, indexes, state, asked, self._scan_bytes)
+                try:
+                    found = await one.found()
+                except StreamsError as problem:
+                    if state.gone:
+                        raise deleted(state) from None
+                    if not isinstance(problem, Gone) or state.earliest_seq == one.first:
+                        raise
+                    continue
+                if state.earliest_seq == one.first:
+                    return found
+        raise Unavailable("entries were trimmed while they were counted; try again")
+
+
+class _One:
+    """An answer in the making."""
+
+    def __init__(
+        self, database: Database, searches: Searches, cold: ColdReader | None, indexes: Indexes | None,
+        state: StreamState, asked: Asked, scan_bytes: int,
+    ) -> None:  # fmt: skip
+        self._database, self._searches = database, searches
+        self._cold, self._indexes = cold, indexes
+        self._state, self._asked = state, asked
+        self._budget = Budget(scan_bytes, asked.until)
+        self._tail = state.tail  # one moment
+        self.first = state.earliest_seq
+        self._times = times_of(asked)
+        self._configs = configs_of(asked.meaning, is_json=state.is_json)
+        self._tables: list[Any] = []
+
+    async def found(self) -> Aggregated:
+        """Ask the runs, then count what they do not answer."""
+        state, tail = self._state, self._tail
+        taken = await self._taken(await self._covers())
+        omitted, looked = await self._counted(taken)
+        timed_out = self._asked.late and bool(omitted)
+        groups = await self._groups()
+        log_from = await self._log_from()
+        used = [cover for cover in taken if not any(span.first <= cover.first_seq < span.end for span in omitted)]
+        found = Aggregated(groups, tail, omitted, timed_out, log_from)
+        found.indexed = len(used)
+        found.used_rollups = bool(used and self._times.windows)
+        found.families.update(["agg"] if used else [])
+        found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
+        if any(span.first < log_from for span in looked):
+            found.scanned = await objects_of(self._cold, state.id, looked, log_from)
+        if omitted:
+            found.omitted_objects = await objects_of(self._cold, state.id, omitted, log_from)
+            found.oldest_omitted_us = await time_of(self._database, self._cold, state, tail, omitted[0].first)
+        return found
+
+    async def _log_from(self) -> int:
+        """Where the entries begin that no object has."""
+        published = 0 if self._cold is None else self._state.cold_below
+        low = max(self.first, published)
+        return max(low, await self._database.readers.run(log_start, self._tail, low))
+
+    # --- out of runs ---
+
+    async def _covers(self) -> list[Covering]:
+        config = self._configs.get("rollups")
+        smallest = min(each.ms for each in self._asked.rollup.intervals)
+        if self._indexes is None or config is None or smallest > WINDOW_MS_MAX:
+            return []
+        try:
+            covers = await self._indexes.covers(self._state.id, "rollups", config)
+        except UNUSABLE as problem:
+            log.info("covers could not be read", stream=self._state.id, error=repr(problem))
+            return []
+        found, at = list[Covering](), self.first
+        for cover in covers:
+            if at <= cover.first_seq and cover.end_seq <= self._tail.seq:
+                found.append(cover)
+                at = cover.end_seq
+        return found
+
+    async def _taken(self, covers: Sequence[Covering]) -> "dict[Covering, Taken]":
+        """What covers have, those of one object in one `Taken`. Those that cannot be read are not among them."""
+        found: dict[Covering, Taken] = {}
+        by_object: dict[str, list[Covering]] = {}
+        for cover in covers:
+            by_object.setdefault(cover.made, []).append(cover)
+        for batch in _batches(list(by_object.values())):
+            if self._asked.late:
+                break
+            for made, taken in (await self._ask(batch)).items():
+                self._tables.append(taken.whole)
+                found.update((cover, taken) for cover in by_object[made])
+        return found
+
+    async def _ask(self, batch: Sequence[Sequence[Covering]]) -> "Mapping[str, Taken]":
+        """By object."""
+        asked, stream, times = self._asked, self._state.id, self._times
+
+        def work(readers: "Mapping[str, RunReader]") -> "dict[str, Taken]":
+            from streams_node.searching.totals import TimeIsOver, of_run  # noqa: PLC0415 - see above
+
+            found = {}
+            for covers in batch:
+                reader = readers.get(covers[0].made)
+                if reader is not None:
+                    ordinals = frozenset(cover.ordinal for cover in covers)
+                    with suppress(TimeIsOver):
+                        found[covers[0].made] = of_run(cast("Rollups", reader), stream, asked, times, ordinals)
+            return found
+
+        assert self._indexes is not None  # noqa: S101 - there are covers
+        objects = [run_of(covers[0]) for covers in batch]
+        try:
+            async with asyncio.timeout(max(0.0, asked.until - time.monotonic())):
+                found, _ = await self._indexes.runs.read(objects, "rollups", work)
+        except UNUSABLE as problem:
+            log.info("rollups were left aside", stream=stream, error=repr(problem))
+            return {}
+        return found
+
+    # --- out of entries ---
+
+    async def _counted(self, taken: "Mapping[Covering, Taken]") -> tuple[list[Range], list[Range]]:
+        """Count what is left; what could not be counted, and what was."""
+        from streams_node.searching.totals import Counter  # noqa: PLC0415 - see above
+
+        asked = self._asked
+        parts = self._database, self._cold
+        recount = Recount(
+            parts, self._state, StreamLenses(asked.meaning, self._state.token), self._pruner(), self._budget
+        )
+        everything = Counter(asked, [(asked.begin, asked.end)])
+        edges = Counter(asked, self._times.edges)
+        omitted = list[Range]()
+        gaps = uncovered(sorted(taken, key=lambda cover: cover.first_seq), self.first, self._tail.seq)
+        edged = {
+            Range(cover.first_seq, cover.end_seq): found.parts[cover.ordinal]
+            for cover, found in taken.items()
+            if cover.ordinal in found.parts
+        }
+        for span in sorted([*gaps, *edged]):
+            end, tables = await recount.run(span, edges if span in edged else everything)
+            if span not in edged:
+                self._tables += tables
+            elif end == span.end:
+                self._tables += [edged[span], *tables]
+            else:
+                end = span.first
+            if end < span.end:
+                omitted.append(Range(end, span.end))
+            if len(self._tables) >= _FOLD_AT:
+                await self._fold()
+        return joined(omitted), joined(recount.looked)
+
+    def _pruner(self) -> Pruner | None:
+        if self._indexes is None or self._asked.plan is None:
+            return None
+        want = filter_want(self._asked.plan, self._configs, 0)
+        return None if want is None else self._indexes.pruner(self._state.id, [want])
+
+    # --- the answer ---
+
+    async def _fold(self) -> None:
+        from streams_node.searching.totals import TooManyGroups, added  # noqa: PLC0415 - see above
+
+        try:
+            self._tables = [await self._searches.run(added, self._tables)]
+        except TooManyGroups:
+            raise _too_many() from None
+
+    async def _groups(self) -> Sequence[Group]:
+        from streams_node.searching.totals import TooManyGroups, groups_of  # noqa: PLC0415 - see above
+
+        await self._fold()
+        try:
+            return await self._searches.run(groups_of, self._tables[0], GROUPS_MAX)
+        except TooManyGroups:
+            raise _too_many() from None
+
+
+def _batches(covers: Sequence[Sequence[Covering]]) -> Iterator[Sequence[Sequence[Covering]]]:
+    for at in range(0, len(covers), _RUNS_AT_ONCE):
+        yield covers[at : at + _RUNS_AT_ONCE]
+
+
+def _too_many() -> BadSearch:
+    return BadSearch(
+        f"the answer would have more than {GROUPS_MAX} groups; ask for less time, a longer interval or fewer fields"
+    )

@@ -1,0 +1,245 @@
+"""Adds up what windows of runs and single entries contribute. In threads only: it loads pyarrow.
+
+Both become tables with the rows of rollup runs: a histogram's buckets are rows of their own, so all rows add up alike.
+
+start       int64            of a window of the answer
+group       string           JSON array in ASCII of the values of `group_by`
+measure, bucket, count, sum, min, max      as in indexers/rollups/write.py
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexers.records import Documents, Table, parsed
+from indexers.rollups import Rollups, Summary, parts_of
+from indexers.rollups.contribute import Contributor
+from search.language import matcher
+from search.language.dates import MS_NS
+from streams_node.searching.aggregated import WINDOW_MS_MAX, Asked, Group, Times, takes
+
+_SCHEMA = pa.schema(
+    [
+        ("start", pa.int64()),
+        ("group", pa.string()),
+        ("measure", pa.string()),
+        ("bucket", pa.binary()),
+        ("count", pa.float64()),
+        ("sum", pa.float64()),
+        ("min", pa.float64()),
+        ("max", pa.float64()),
+    ]
+)
+_ROWS_MAX = 4_000_000  # of an answer in the making: some hundreds of megabytes
+_KEY = _SCHEMA.names[:4]
+_VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
+
+
+class TooManyGroups(Exception):
+    """The answer would be larger than it may be."""
+
+
+class TimeIsOver(Exception):
+    """The deadline has passed."""
+
+
+@dataclass(slots=True)
+class Taken:
+    """Of one run: what the sources add up to that have nothing at the edges, and those that have, each by itself."""
+
+    whole: Any = None
+    parts: dict[int, Any] = field(default_factory=dict)
+
+
+def added(tables: Sequence[Any]) -> Any:
+    """Tables as one, equal keys added up; None when there is nothing."""
+    found = [table for table in tables if table is not None and table.num_rows]
+    if not found:
+        return None
+    table = _summed(pa.concat_tables(found))
+    if table.num_rows > _ROWS_MAX:
+        raise TooManyGroups
+    return table
+
+
+def groups_of(table: Any, groups_max: int) -> list[Group]:
+    """By start, then by the JSON text of their keys."""
+    if table is None:
+        return []
+    if table.group_by(["start", "group"], use_threads=False).aggregate([]).num_rows > groups_max:
+        raise TooManyGroups
+    table = table.sort_by([(name, "ascending") for name in ("start", "group", "measure")])
+    found = list[Group]()
+    rows = (row for batch in table.to_batches() for row in batch.to_pylist())
+    for (start, text), group in groupby(rows, key=lambda row: (row["start"], row["group"])):
+        measures: dict[str, Summary] = {}
+        for row in group:
+            summary = measures.setdefault(row["measure"], Summary())
+            if row["bucket"] is None:
+                summary += Summary(row["count"], row["sum"], row["min"], row["max"])
+            else:
+                summary.histogram[row["bucket"].decode("utf-8", "surrogatepass")] = row["count"]
+            measures[row["measure"]] = summary
+        found.append(Group(start, json.loads(text), measures))
+    return found
+
+
+# --- out of runs ---
+
+
+def of_run(reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int]) -> Taken:
+    """What sources of a run contribute to whole windows. Those with something at the edges are kept apart."""
+    texts = _Texts(asked)
+    edged = _edged(reader, stream, asked, times, ordinals, texts)
+    parts: dict[int, list[Any]] = {-1: [], **{ordinal: [] for ordinal in edged}}
+    for rows in _windows(reader, stream, asked, times, ordinals, texts):
+        sources = rows.column("object")
+        if not edged:
+            parts[-1].append(_summed(rows))
+            continue
+        apart = pc.is_in(sources, pa.array(sorted(edged), pa.int32()))
+        parts[-1].append(_summed(rows.filter(pc.invert(apart))))
+        for ordinal in edged:
+            parts[ordinal].append(_summed(rows.filter(pc.equal(sources, ordinal))))
+    return Taken(added(parts.pop(-1)), {ordinal: added(tables) for ordinal, tables in parts.items()})
+
+
+def _edged(
+    reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int], texts: "_Texts"
+) -> set[int]:
+    """The sources that may have something to count at the edges: the smallest windows around them tell."""
+    finest = min(each.ms for each in asked.rollup.intervals)
+    found = set[int]()
+    for begin, end in times.edges:
+        first, last = begin // finest * finest, (end - 1) // finest * finest
+        for rows in reader.tables_within(stream, asked.rollup.name, finest, first, last):
+            _look_at_the_clock(asked)
+            rows = texts.taken(_of_sources(rows, ordinals))  # noqa: PLW2901 - fewer of them
+            found.update(pc.unique(rows.column("object")).to_pylist())
+    return found
+
+
+def _windows(
+    reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int], texts: "_Texts"
+) -> Iterator[Any]:
+    measures = pa.array(asked.measures, pa.string())
+    for interval, begin, end in times.windows:
+        for rows in reader.tables_within(stream, asked.rollup.name, interval, begin, end - interval):
+            _look_at_the_clock(asked)
+            rows = _of_sources(rows, ordinals)  # noqa: PLW2901 - fewer of them
+            rows = texts.taken(rows.filter(pc.is_in(rows.column("measure").cast(pa.string()), measures)))  # noqa: PLW2901
+            if rows.num_rows:
+                yield _placed(rows, asked.interval, texts)
+
+
+def _of_sources(rows: Any, ordinals: AbstractSet[int]) -> Any:
+    return rows.filter(pc.is_in(rows.column("object"), pa.array(sorted(ordinals), pa.int32())))
+
+
+def _look_at_the_clock(asked: Asked) -> None:
+    if time.monotonic() >= asked.until:
+        raise TimeIsOver
+
+
+# --- out of entries ---
+
+
+class Counter:
+    """Counts entries, for one aggregation. One thread at a time."""
+
+    def __init__(self, asked: Asked, edges: Sequence[tuple[int, int]]) -> None:
+        version = asked.meaning.version
+        self._asked, self._edges, self._version = asked, edges, version
+        self._contributor = Contributor(asked.rollup, asked.config, version)
+        self._matches = None if asked.plan is None else matcher(asked.plan, version)
+        self._time = asked.config.fields[asked.rollup.timestamp_field]
+        self._texts = _Texts(asked._replace(plan=None))  # it is asked of the records
+
+    def counted(self, records: list[Any], *, plain: bool) -> Any:
+        """What these records add up to, or None."""
+        records = [record if record.__class__ is dict else {} for record in records]
+        times = Table(Documents(records, [], plain), self._version).column(self._time).values
+        kept = [record for record, ns in zip(records, times, strict=True) if ns is not None and self._within(ns)]
+        if self._matches is not None:
+            kept = list(filter(self._matches, kept))
+        if not kept:
+            return None
+        part = self._contributor.part(Table(Documents(kept, [], plain), self._version), [0] * len(kept))
+        if part is None:
+            return None
+        measures = {name: part.measures[name] for name in self._asked.measures}
+        part = replace(part, intervals=[min(self._asked.interval, WINDOW_MS_MAX)], measures=measures)
+        return added([_summed(_placed(rows, self._asked.interval, self._texts)) for rows in parts_of([part])])
+
+    def _within(self, ns: int) -> bool:
+        ms = ns // MS_NS
+        return any(begin <= ms < end for begin, end in self._edges)
+
+
+def loaded(texts: Sequence[bytes]) -> tuple[list[Any], bool]:
+    """Records of entries, and whether their numbers are what JSON's fast reader makes of them."""
+    try:
+        return list(map(orjson.loads, texts)), True
+    except ValueError:
+        return list(map(parsed, texts)), False
+
+
+# --- rows ---
+
+
+class _Texts:
+    """What the dimensions of rows mean for an answer: whether they match, and the text of their group."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._plan = asked.plan
+        self._names = asked.rollup.dimensions
+        self._places = [self._names.index(name) for name in asked.group_by]
+        self._known: dict[str, str | None] = {}
+
+    def taken(self, rows: Any) -> Any:
+        """The rows that match."""
+        if self._plan is None or not rows.num_rows:
+            return rows
+        return rows.filter(pc.is_valid(self.groups(rows)))
+
+    def groups(self, rows: Any) -> Any:
+        """The texts of their groups; null for what does not match."""
+        column = rows.column("dimensions").cast(pa.string()).combine_chunks()
+        distinct = pc.unique(column)
+        groups = pa.array([self._group(text) for text in distinct.to_pylist()], pa.string())
+        return groups.take(pc.index_in(column, distinct))
+
+    def _group(self, text: str) -> str | None:
+        if text not in self._known:
+            values = json.loads(text)
+            matches = self._plan is None or takes(self._plan, dict(zip(self._names, values, strict=True)))
+            group = json.dumps([values[at] for at in self._places], separators=(",", ":"))
+            self._known[text] = group if matches else None
+        return self._known[text]
+
+
+def _placed(rows: Any, interval: int, texts: _Texts) -> Any:
+    """Rows of a run in windows of the answer, and in its groups."""
+    starts = rows.column("start").cast(pa.int64())
+    if interval > WINDOW_MS_MAX:  # there are two of them: before 1970, and after
+        starts = pc.if_else(pc.less(starts, 0), pa.scalar(-1, pa.int64()), pa.scalar(0, pa.int64()))
+    else:
+        whole = pc.multiply(pc.divide(starts, interval), interval)
+        starts = pc.if_else(pc.greater(whole, starts), pc.subtract(whole, interval), whole)
+    columns = {"start": starts, "group": texts.groups(rows), "object": rows.column("object")}
+    for name in _SCHEMA.names[2:]:
+        columns[name] = rows.column(name).cast(_SCHEMA.field(name).type)
+    return pa.table(columns)
+
+
+def _summed(rows: Any) -> Any:
+    summed = rows.group_by(_KEY, use_threads=False).aggregate(_VALUES)
+    return summed.rename_columns([*_KEY, *(name for name, _ in _VALUES)]).select(_SCHEMA.names).cast(_SCHEMA)
