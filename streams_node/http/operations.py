@@ -254,8 +254,8 @@ CODES: Mapping[str, Code] = {
         "Producer-Expected-Seq Producer-Received-Seq",
     ),
     "gone": Code(
-        "The offset stands for entries that are not there any more, and the headers say where to go on; or the stream was "
-        "deleted, and is kept for its forks.",
+        "The offset stands for entries that are not there any more, and the headers say where to go on; or the stream "
+        "was deleted, and is kept for its forks.",
         "Stream-Next-Offset Stream-Earliest-Offset",
     ),
     "payload_too_large": Code("The body has more bytes or messages than the node takes."),
@@ -419,8 +419,8 @@ _STREAM: Mapping[str, Operation] = {
         "bad_request not_found gone overloaded",
     ),
     "delete": Operation(
-        "Deletes the stream and everything in it, for good; what forks of it share is kept for them. A stream that is created under the name later begins a "
-        "life of its own: offsets of this one are answered with 410 there.",
+        "Deletes the stream and everything in it, for good; what forks of it share is kept for them. A stream that is "
+        "created under the name later begins a life of its own: offsets of this one are answered with 410 there.",
         "",
         (Answer(204, "It is gone."),),
         "bad_request not_found gone append_timeout overloaded outcome_unknown",

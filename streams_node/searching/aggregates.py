@@ -1,6 +1,6 @@
 """Puts an aggregation together: windows of rollups where covers have them, and a count of the entries for the rest.
 
-Keeps    every entry of the stream is counted once: by the run of its cover, or by itself, or it is left out and said to be.
+Keeps    every entry of the stream is counted once, by the run of its cover or by itself, or said to be left out.
          A cover of which some entries lie at the edges of the time, and could not be counted, is left out as a whole.
          A cover with trimmed entries is not used: what is retained of it is counted.
 """

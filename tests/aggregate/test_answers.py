@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streams_node.protocol.offsets import encode
-from tests.aggregate.world import DECLARED, JSON, SEARCH, A, T0, aggregate, found
+from tests.aggregate.world import DECLARED, JSON, SEARCH, T0, A, aggregate, found
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, append, create, indexed, on_loop, sealed
 
@@ -143,7 +143,7 @@ async def test_groups_are_of_the_fields_that_were_asked_for(tmp_path: Path) -> N
             ]
             await sealed(node)
             await FakeDriver(node).finish()
-        assert view["coverage"]["used_rollups"]
+        assert (await found(node, **asked))["coverage"]["used_rollups"]
 
 
 @on_loop
@@ -230,9 +230,7 @@ async def test_when_the_time_is_over_the_rest_is_left_out_and_counted(
 
 
 @on_loop
-async def test_a_cover_whose_edges_cannot_be_counted_is_left_out_as_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cover_whose_edges_cannot_be_counted_is_left_out_as_a_whole(tmp_path: Path) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node, A, DECLARED)
         await append(node, A, ENTRIES)
@@ -267,7 +265,7 @@ async def test_windows_larger_than_all_time_begin_or_end_in_1970(tmp_path: Path)
     async with indexed(tmp_path / "node") as node:
         await create(node, A, {"schema": {"type": "object"}, "search": search})
         await append(node, A, [{"at": -1}, {"at": 0}, {"at": 8.64e15}])
-        asked = {"rollup": "all", "begin": -8.64e15, "to": 8.64e15, "interval": "200000000d"}
+        asked: dict[str, Any] = {"rollup": "all", "begin": -8.64e15, "to": 8.64e15, "interval": "200000000d"}
         for _ in range(2):
             view = await found(node, **asked)
             assert view["from"] == "-271821-04-20T00:00:00.000Z"

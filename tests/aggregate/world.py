@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from search.language import exact_text, matcher, query, values
@@ -117,8 +118,6 @@ def _added(measure: Any, numbers: list[Any]) -> dict[str, Any]:
 
 def shown(view: dict[str, Any]) -> dict[tuple[int, str], dict[str, Any]]:
     """An answer as a recount has it; in the order of the answer."""
-    from datetime import datetime
-
     made = {}
     for bucket in view["buckets"]:
         start = round(datetime.fromisoformat(bucket["start"]).timestamp() * 1000)
