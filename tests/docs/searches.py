@@ -1,9 +1,11 @@
-"""The answers of searches."""
+"""The answers of searches and aggregations."""
 
 import json
 from collections.abc import Awaitable, Callable
 
 from streams_node.testing.inprocess import Answer
+from tests.aggregate.world import DECLARED as DECLARED_ROLLUPS
+from tests.aggregate.world import T0
 from tests.search.world import DECLARED, JSON
 
 Request = Callable[..., Awaitable[Answer]]
@@ -18,3 +20,13 @@ async def walk_searches(request: Request, path: str) -> None:
     for query in ("q=card", "q=card&timeout_ms=0", "q="):
         await request("GET", f"{path}/_search?{query}")
     await request("GET", f"{path}-missing/_search?q=card")
+
+
+async def walk_aggregations(request: Request, path: str) -> None:
+    await request("PUT", path, JSON)
+    await request("POST", f"{path}/_schema", JSON, json.dumps(DECLARED_ROLLUPS).encode())
+    await request("POST", path, JSON, json.dumps({"at": T0, "level": "info", "status": 200, "ms": 1.5}).encode())
+    asked = {"rollup": "req", "from": T0, "to": T0 + 60_000, "interval": "1m"}
+    for body in (asked, asked | {"rollup": "none"}):
+        await request("POST", f"{path}/_aggregate", JSON, json.dumps(body).encode())
+    await request("POST", f"{path}-missing/_aggregate", JSON, json.dumps(asked).encode())

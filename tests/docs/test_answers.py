@@ -19,7 +19,7 @@ from streams_node.http.openapi import document
 from streams_node.http.routes import ROUTES, Route
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from tests.docs.index_walk import walk_indexes
-from tests.docs.searches import walk_searches
+from tests.docs.searches import walk_aggregations, walk_searches
 from tests.docs.subscriptions import walk_subscriptions
 
 JSON = {"content-type": "application/json"}
@@ -75,6 +75,7 @@ async def walk(node: Watched) -> None:
         await walk_selections(node, f"{base}k{len(base)}")
         await walk_declarations(node, f"{base}d{len(base)}")
         await walk_searches(node, f"{base}q{len(base)}")
+        await walk_aggregations(node, f"{base}r{len(base)}")
     await node("PUT", "/v1/stream/s/snapshot")
     await node("GET", "/agents/streams?limit=1")
     await node("GET", "/agents/streams?limit=0")
