@@ -95,7 +95,8 @@ SEARCH_FIELDS: Mapping[str, Mapping[str, str]] = {
         "sort": "Its values of the sort keys. Dates are milliseconds; what no double holds exactly is a text.",
         "fields": "The declared fields that it has, each with the value as it stands in the record.",
         "source": "The record, as the current schema has it.",
-        "highlight": "By field, pieces of the text that matched, if that was asked for.",
+        "highlight": "If that was asked for: by field, pieces of the texts that matched, each with the places of the "
+        "matches in its `text`: `marks`, from one character to before another.",
     },
     "SearchCoverage": {
         "mode": "`complete`, or `published` when something was left out.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from search.engine import shown
+from search.engine import highlight, shown
 from search.language import raw_values
 from search.language.dates import MS_NS
 from streams_node.http.headers import RawHeaders
@@ -107,7 +107,7 @@ _HEADERS = tuple(
 def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found, took_s: float) -> SearchView:
     """The whole answer."""
     coverage = _coverage(state, found)
-    hits = list(_hits(state, asked, found))
+    hits = list(_hits(state, request, asked, found))
     full = len(hits) == asked.size
     exact = coverage.complete and not full
     last = found.hits[-1] if full and found.hits else None
@@ -189,7 +189,7 @@ def _explained(work: Work) -> SearchExplain:
     return SearchExplain(waited, index, scan, records, work.opened, work.pruned, work.looked, work.parsed)
 
 
-def _hits(state: StreamState, asked: Asked, found: Found) -> Iterable[SearchHit]:
+def _hits(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterable[SearchHit]:
     lenses = StreamLenses(asked.meaning, state.token)
     gets = [(name, raw_values(field, asked.meaning.version)) for name, field in asked.config.fields.items()]
     for hit in found.hits:
@@ -201,7 +201,14 @@ def _hits(state: StreamState, asked: Asked, found: Found) -> Iterable[SearchHit]
             sort=_raw(_sort(state, asked, hit)),
             fields=_raw(fields),
             source=msgspec.Raw(text),
+            highlight=_marked(asked, record) if request.highlight else None,
         )
+
+
+def _marked(asked: Asked, record: object) -> Any:
+    """Pieces of texts, with the places of what matched in them."""
+    found = highlight(asked.plan, record, asked.meaning.version)
+    return _raw({name: [{"text": one.text, "marks": one.marks} for one in some] for name, some in found.items()})
 
 
 def _sort(state: StreamState, asked: Asked, hit: Hit) -> list[object]:

@@ -238,6 +238,18 @@ def test_a_stream_without_search_is_refused(tmp_path: Path, declared: dict[str, 
 
 
 @on_loop
+async def test_a_hit_shows_where_the_words_are(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"text": "the CARD was declined", "level": "card"}, {"title": "no such word"}])
+        reply = await post(node, q="card OR level:card", highlight=True)
+        (hit,) = json.loads(reply.body)["hits"]
+        assert hit["highlight"]["text"] == [{"text": "the CARD was declined", "marks": [[4, 8]]}]
+        (plain,) = json.loads((await post(node, q="card")).body)["hits"]
+        assert "highlight" not in plain
+
+
+@on_loop
 async def test_other_forms(tmp_path: Path) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node)
