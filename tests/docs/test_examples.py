@@ -16,7 +16,7 @@ from tests.docs.examples import Example, examples, fits, printed, script
 
 ROOT = Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "streams_node" / "docs"
-PAGES = [ROOT / "README.md", MANUAL / "quickstart.md", MANUAL / "operate.md"]
+PAGES = [ROOT / "README.md", MANUAL / "quickstart.md", MANUAL / "operate.md", MANUAL / "search.md"]
 ADDRESS = "127.0.0.1:4437"
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="the examples use curl, which is not here")
