@@ -139,6 +139,7 @@ async def node(
                 yield context, Upkeep(context, connections, folder)
             finally:
                 await context.subscriptions.stop()
+                await context.searches.close()
                 await context.tiers.stop()
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
