@@ -154,9 +154,7 @@ def merge_and_compare(bench: Bench, history: dict[int, list[tuple[int, int, int]
         assert not any(one.holds(other) for one in slots for other in slots if one is not other)
     for facts, _ in outputs:
         if facts.kind == "segment":
-            assert (
-                facts.payload_bytes <= SMALL.segment_bytes + 2 * 500
-            )  # a whole last entry
+            assert facts.payload_bytes <= SMALL.segment_bytes + 2 * 500  # a whole last entry
             assert facts.entries <= SMALL.segment_entries
         assert (facts.level, facts.first_row, facts.last_row) == (1, 1, len(files))
     assert {path.name for path in bench.folder.iterdir()} == {f"{facts.made}.parquet" for facts, _ in outputs}
