@@ -1,19 +1,16 @@
 """POST of `…/_aggregate`: what the entries of a stream add up to, by a rollup, in windows of time."""
 
-import asyncio
 import time
 
-from search.language import Plan, QueryError, query
 from streams_node.errors import BadSearch
 from streams_node.http.aggregate_request import AggregateRequest, members_of, request_of
 from streams_node.http.aggregate_view import AggregateView, encoded, view_of
 from streams_node.http.context import Context
 from streams_node.http.reply import Reply, SubRequest
+from streams_node.http.search import plan_of
 from streams_node.ingest.state import StreamState
-from streams_node.schema.search_config import SearchConfig
 from streams_node.searching.aggregated import Aggregated, Asked
 
-_LONG_CHARS = 1000  # to understand such a query takes about a millisecond
 _MS = 1000
 
 
@@ -40,7 +37,7 @@ async def _asked(
         raise BadSearch("search is not configured for this stream")
     config = meaning.registry.search
     request = request_of(given, config)
-    plan = None if request.q is None else await _plan(context, request.q, config)
+    plan = None if request.q is None else await plan_of(context, request.q, config)
     asked = Asked(
         rollup=request.rollup,
         config=config,
@@ -54,15 +51,6 @@ async def _asked(
         until=until,
     )
     return asked, request
-
-
-async def _plan(context: Context, text: str, config: SearchConfig) -> Plan:
-    try:
-        if len(text) < _LONG_CHARS:
-            return query(text, config)
-        return await asyncio.get_running_loop().run_in_executor(context.ledger.openers, query, text, config)
-    except QueryError as problem:
-        raise BadSearch(problem.message, position=problem.position) from None
 
 
 def _reply(state: StreamState, request: AggregateRequest, found: Aggregated) -> Reply[AggregateView]:

@@ -50,7 +50,7 @@ async def _asked(context: Context, state: StreamState, request: SearchRequest, b
     if meaning is not None and meaning.problem is not None:
         raise meaning.problem
     config = None if meaning is None else meaning.registry.search
-    plan = await _plan(context, request.q, config)
+    plan = await plan_of(context, request.q, config)
     assert meaning is not None and config is not None  # noqa: S101, PT018 - there is no plan without them
     try:
         keys = sort_of(request.sort, plan, config)
@@ -61,7 +61,8 @@ async def _asked(context: Context, state: StreamState, request: SearchRequest, b
     return Asked(plan, meaning, config, keys, after, request.size, until)
 
 
-async def _plan(context: Context, text: str, config: SearchConfig | None) -> Plan:
+async def plan_of(context: Context, text: str, config: SearchConfig | None) -> Plan:
+    """A query as a stream understands it; a long one is understood beside the event loop."""
     try:
         if len(text) < _LONG_CHARS:
             return query(text, config)

@@ -1,7 +1,6 @@
 """Puts the answer of a search together."""
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,19 +25,17 @@ from streams_node.read.pages import deleted
 from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
 from streams_node.searching.hits import Hit, Top
+from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
 from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.turns import Turns
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start
-from streams_node.wal.tails import LogMoved, NotInLog, read_rows
 
 log = get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
-_OBJECTS_MAX = 4096  # that are counted: beyond it the number is a lower bound
-_PLACES_AT_ONCE = 512
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
 _SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
 
@@ -111,8 +108,10 @@ class _One:
         found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, self._score)
         found.primary_ns_max = self._primary_ns_max
         if omitted:
-            found.omitted_objects = await self._objects(omitted, log_from)
-            found.oldest_omitted_us = await self._time_of(omitted[0].first)
+            found.omitted_objects = await objects_of(self._cold, self._state.id, omitted, log_from)
+            found.oldest_omitted_us = await time_of(
+                self._database, self._cold, self._state, self._tail, omitted[0].first
+            )
         self._work.held_max = self._top.held_max
         return found
 
@@ -218,7 +217,7 @@ class _One:
         share = work.tail_docs / max(1, scan.entries)
         work.tail_s, work.scanned_s = seconds * share, seconds * (1 - share)
         if sealed:
-            work.scanned = await self._objects(scan.looked, log_from)
+            work.scanned = await objects_of(self._cold, self._state.id, scan.looked, log_from)
         return omitted
 
     def _pruner(self) -> Pruner | None:
@@ -248,45 +247,6 @@ class _One:
         earliest = state.earliest_seq
         lost = [Range(hit.seq, hit.seq + 1) for hit in hits if hit.text is None and hit.seq >= earliest]
         return [hit for hit in hits if hit.text is not None and hit.seq >= earliest], lost
-
-    # --- what was left out ---
-
-    async def _objects(self, spans: list[Range], log_from: int) -> int:
-        """How many sealed objects hold some of these entries."""
-        found: set[str] = set()
-        if self._cold is None:
-            return 0
-        for span in spans:
-            at, end = span.first, min(span.end, log_from)
-            while at < end and len(found) < _OBJECTS_MAX:
-                try:
-                    chain = await self._cold.located(self._state.id, at, _PLACES_AT_ONCE)
-                except StreamsError as problem:
-                    log.info("sealed objects could not be counted", stream=self._state.id, error=problem.message)
-                    chain = []
-                found.update(place.facts.made for place in chain if place.first_seq < end)
-                if not chain:
-                    break
-                at = chain[-1].end_seq
-        return len(found)
-
-    async def _time_of(self, seq: int) -> int | None:
-        """When an entry was appended; of a sealed one, when the oldest entry of its object was."""
-
-        def in_log(db: sqlite3.Connection) -> int | None:
-            try:
-                return read_rows(db, self._state.id, self._tail, seq, 1)[0].ts
-            except (NotInLog, LogMoved):
-                return None
-
-        found = await self._database.readers.run(in_log)
-        if found is not None or self._cold is None:
-            return found
-        try:
-            chain = await self._cold.located(self._state.id, seq, 1)
-        except StreamsError:
-            return None
-        return chain[0].facts.min_ts if chain else None
 
 
 def _without(spans: list[Range], taken: list[Range]) -> list[Range]:
