@@ -228,8 +228,8 @@ class Desk:
 
     async def survey(self, subscription: Subscription) -> tuple[Seen, ...]:
         """Streams with news, first those; what turns out to have none leaves `pending`."""
-        await self._news.settle()
         names = list(islice(subscription.pending, WAKE_STREAMS_MAX))
+        await self._news.settle()  # after them: what is noted while this waits has no link yet
         links = await self._ledger.database.readers.run(wake_links, subscription.number, names, COMPANIONS_MAX)
         states = await self.states(list(dict.fromkeys([*names, *links])))
         seen = []

@@ -90,7 +90,7 @@ def test_drawn_cases(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]
 
     run(folder, fuzz)
     assert statuses.total() == CASES
-    assert len(statuses) > 2, "the cases are all alike"
+    assert len(statuses) > 1, "the cases are all alike"
     with capsys.disabled():
         sys.stdout.write(f"\n{CASES} {kind} from seed {seed}: {dict(sorted(statuses.items()))} ")
 
