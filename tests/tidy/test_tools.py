@@ -51,3 +51,17 @@ def test_a_step_that_ends_badly_without_a_report_counts_as_one_failure(tmp_path:
     step = Step("x", (sys.executable, "-c", "raise SystemExit(3)"), Report(stale, conformance_counts))
     result = run(step)
     assert (result.status, result.counts) == (3, Counts(failed=1))
+
+
+@pytest.mark.parametrize(("again", "counts"), [(0, Counts(9, 0, 0, ("a.test_b::test_c",))), (1, Counts(8, 1))])
+def test_what_failed_beside_others_is_run_once_more_and_named(tmp_path: Path, again: int, counts: Counts) -> None:
+    report = tmp_path / "step.xml"
+    junit = (
+        '<testsuites><testsuite tests="9" failures="1" errors="0" skipped="0">'
+        '<testcase classname="a.test_b" name="test_c"><failure/></testcase></testsuite></testsuites>'
+    )
+    first = f"import pathlib, sys; pathlib.Path({str(report)!r}).write_text({junit!r}); sys.exit(1)"
+    alone = (sys.executable, "-c", f"raise SystemExit({again})")
+    result = run(Step("x", (sys.executable, "-c", first), Report(report, pytest_counts), alone))
+    assert (result.status, result.counts) == (again, counts)
+    assert ("a.test_b::test_c" in total_line([result])) is (again == 0)
