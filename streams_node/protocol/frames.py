@@ -8,6 +8,7 @@ keys      01 utf-8                        every entry has this routing key
 """
 
 import re
+import struct
 import sys
 from array import array
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import msgspec
 KEY_FOR_ALL = b"\x01"
 KEY_PER_ENTRY = b"\x02"
 _NO_KEY = 0xFFFFFFFF
+_KEY_BYTES = struct.Struct("<I")
 _WHITE = b" \t\r\n"
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _BACKSLASHES = re.compile(rb"\\*")
@@ -161,17 +163,20 @@ def pack_keys(keys: Sequence[str | None]) -> bytes | None:
     """The blob of a routing key per entry; None when no entry has one."""
     if all(key is None for key in keys):
         return None
-    parts = [KEY_PER_ENTRY]
-    for key in keys:
-        raw = b"" if key is None else key.encode("utf-8")
-        parts += [(_NO_KEY if key is None else len(raw)).to_bytes(4, "little"), raw]
-    return b"".join(parts)
+    packed = {key: _packed(key) for key in set(keys)}
+    return KEY_PER_ENTRY + b"".join([packed[key] for key in keys])
+
+
+def _packed(key: str | None) -> bytes:
+    if key is None:
+        return _KEY_BYTES.pack(_NO_KEY)
+    raw = key.encode("utf-8")
+    return _KEY_BYTES.pack(len(raw)) + raw
 
 
 def key_in_many(key: str) -> bytes:
     """What a blob of a key per entry holds where one of them has this key; it may be elsewhere in it, too."""
-    raw = key.encode("utf-8")
-    return len(raw).to_bytes(4, "little") + raw
+    return _packed(key)
 
 
 def keyed(pieces: Sequence[Piece], keys: Sequence[str | None]) -> list[Piece]:
@@ -192,13 +197,18 @@ def unpack_keys(blob: bytes | None, count: int) -> list[str | None]:
     if blob[:1] == KEY_FOR_ALL:
         return [blob[1:].decode("utf-8")] * count
     keys: list[str | None] = []
-    at = 1
-    while at < len(blob):
-        length = int.from_bytes(blob[at : at + 4], "little")
+    add, known, read = keys.append, dict[bytes, str](), _KEY_BYTES.unpack_from
+    at, last = 1, len(blob) - _KEY_BYTES.size
+    while at <= last:
+        (length,) = read(blob, at)
         at += 4
         if length == _NO_KEY:
-            keys.append(None)
-        else:
-            keys.append(blob[at : at + length].decode("utf-8"))
-            at += length
+            add(None)
+            continue
+        raw = blob[at : at + length]
+        at += length
+        key = known.get(raw)
+        if key is None:
+            key = known[raw] = raw.decode("utf-8")
+        add(key)
     return keys

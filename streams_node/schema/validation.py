@@ -8,7 +8,7 @@ Keeps    `$ref` is refused and `$id` ignored, so no schema reaches another one, 
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any, cast
 
 import jsonschema_rs
@@ -28,6 +28,7 @@ UNITS_MAX = 4_000_000  # of one entry: about 0.4 s at worst, and in fact far les
 UNITS_TOGETHER_MAX = 40_000_000  # of one append, as all of it waits for one thread
 TOGETHER_CPU_S_MAX = 4.0  # and if patterns take that long
 UNITS_AT_ONCE = 200_000  # then other threads have their turn
+_TEXTS_TOGETHER = 32  # so many usual entries have no more brackets than one may have levels
 _ERRORS_MAX = 20
 _ERRORS_CHARS_MAX = 2000
 _ALL_ERRORS_UNITS = 20_000  # of a larger entry only the first error is told: listing them takes long
@@ -54,18 +55,7 @@ class Validator:
 
     def check(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         """Refuse the first entry that is not valid. `texts` are the entries as JSON."""
-        whole = self._weight.units(b",".join(texts)) if len(texts) > 1 else self._units(texts[0])
-        # Of what patterns may take at worst next to nothing comes true: their time is measured on the way.
-        steps = whole - self._weight.text * sum(map(len, texts))
-        if steps > UNITS_TOGETHER_MAX:
-            raise EntryRefused(
-                f"entries are too many for their schema: up to {steps:.0f} steps to validate them, "
-                f"{UNITS_TOGETHER_MAX} are allowed; append fewer at once"
-            )
-        if whole > UNITS_MAX:
-            for text in texts:
-                self._units(text)
-        parts = int(whole // UNITS_AT_ONCE) + 1
+        parts = int(self._bound(texts) // UNITS_AT_ONCE) + 1
         step = -(-len(entries) // parts)
         ends_s = time.thread_time() + TOGETHER_CPU_S_MAX
         for start in range(0, len(entries), step):
@@ -74,6 +64,25 @@ class Validator:
             part = entries[start : start + step]
             if not self._inner.is_valid(part):
                 self._refuse(part, texts[start : start + step])
+
+    def _bound(self, texts: Sequence[bytes]) -> float:
+        """Units of all entries together: as many as can be in so many bytes, or counted where those are too many."""
+        weight, size = self._weight, sum(map(len, texts))
+        whole = weight.most(size)
+        # Of what patterns may take at worst next to nothing comes true: their time is measured on the way.
+        if whole - weight.text * size <= UNITS_TOGETHER_MAX and weight.most(max(map(len, texts))) <= UNITS_MAX:
+            return whole
+        whole = weight.units(b",".join(texts)) if len(texts) > 1 else self._units(texts[0])
+        steps = whole - weight.text * size
+        if steps > UNITS_TOGETHER_MAX:
+            raise EntryRefused(
+                f"entries are too many for their schema: up to {steps:.0f} steps to validate them, "
+                f"{UNITS_TOGETHER_MAX} are allowed; append fewer at once"
+            )
+        if whole > UNITS_MAX:
+            for text in texts:
+                self._units(text)
+        return whole
 
     def _units(self, text: bytes) -> float:
         units = self._weight.units(text)
@@ -100,14 +109,14 @@ class Validator:
 
 def check_depth(texts: Sequence[bytes], entries: Sequence[Any]) -> None:
     """Refuse an entry that is nested too deep for what walks it."""
-    whole = b",".join(texts)
-    # Each of these has a bracket at least, so that what is left is all that one of them can have.
-    begun = sum(map(isinstance, entries, repeat((dict, list))))
-    if whole.count(b"{") + whole.count(b"[") - begun < DEPTH_MAX:
-        return
-    for text, entry in zip(texts, entries, strict=True):
-        if too_deep(text) and depth(entry) > DEPTH_MAX:
-            raise EntryRefused(f"entry is nested deeper than {DEPTH_MAX} levels")
+    for start in range(0, len(texts), _TEXTS_TOGETHER):
+        together = texts[start : start + _TEXTS_TOGETHER]
+        whole = b",".join(together)
+        if whole.count(b"{") + whole.count(b"[") <= DEPTH_MAX:
+            continue
+        for text, entry in zip(together, entries[start : start + _TEXTS_TOGETHER], strict=True):
+            if too_deep(text) and depth(entry) > DEPTH_MAX:
+                raise EntryRefused(f"entry is nested deeper than {DEPTH_MAX} levels")
 
 
 def compiled(schema: Any) -> Validator:

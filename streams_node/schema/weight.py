@@ -33,6 +33,10 @@ class Weight(NamedTuple):
         scalars = text.count(b",") + objects + arrays + 1  # and at most as many names of members
         return objects * self.objects + arrays * self.arrays + 2 * scalars * self.scalars + len(text) * self.text
 
+    def most(self, size: int) -> float:
+        """For any JSON text of so many bytes: each of them is one bracket or comma at most."""
+        return (size + 1) * (max(self.objects, self.arrays) + 2 * self.scalars) + size * self.text
+
 
 def weigh(schema: Any) -> Weight:
     """The weight of a schema, at its heaviest place."""
