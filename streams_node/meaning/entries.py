@@ -22,6 +22,8 @@ from streams_node.schema.errors import EntryRefused
 from streams_node.schema.routing import checked_key
 from streams_node.schema.validation import check_depth
 
+_BATCH = 16  # entries: fewer are not worth the types that are made for them
+
 
 class Bounds(NamedTuple):
     """Limits of the node."""
@@ -39,10 +41,19 @@ class Prepared(NamedTuple):
     refused: StreamsError | None = None
 
 
+class Keys(NamedTuple):
+    """The keys of entries, None where they have none of their own."""
+
+    each: list[str | None] | None
+
+
 def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, bounds: Bounds) -> Prepared:
     """A JSON body for a stream. `key` is the packed `Stream-Key`, if there is one."""
     try:
         texts = json_elements(body, bounds.entries_max)
+        keys = _surely(meaning, body, len(texts), key, bounds)
+        if keys is not None:
+            return _cut(texts, keys.each, bounds)
         entries = orjson.loads(body)
     except (BadJson, orjson.JSONDecodeError) as problem:
         return Prepared([], InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}"))
@@ -53,13 +64,39 @@ def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, boun
     if meaning.problem is not None:
         return Prepared([], refused=meaning.problem)
     try:
-        keys, texts = _checked(meaning, texts, entries, key, now_us, bounds)
+        each, texts = _checked(meaning, texts, entries, key, now_us, bounds)
     except EntryRefused as refusal:
         return Prepared([], refused=InvalidEntry(str(refusal)))
     except BadProfile as refusal:
         return Prepared([], refused=refusal)
+    return _cut(texts, each, bounds)
+
+
+def _cut(texts: list[bytes], keys: list[str | None] | None, bounds: Bounds) -> Prepared:
     pieces = cut_elements(texts, bounds.piece_bytes_max)
     return Prepared(pieces if keys is None else keyed(pieces, keys))
+
+
+def _surely(meaning: Meaning, body: bytes, count: int, key: bytes | None, bounds: Bounds) -> Keys | None:
+    """The keys of a batch whose types alone show that it is valid; None where it has to be looked at more closely."""
+    validator, routing = meaning.validator, meaning.registry.routing_key
+    if count < _BATCH or validator is None or meaning.hook is not None or meaning.problem is not None:
+        return None
+    if routing is not None and key is not None:
+        return None
+    quick = validator.quick()
+    entries = None if quick is None else quick.entries(body)
+    if quick is None or entries is None:
+        return None
+    if routing is None:
+        return Keys(None)
+    values = quick.values(entries, routing.tokens)
+    if values is None:
+        return None
+    try:
+        return Keys(routing.checked(values, bounds.key_bytes_max))
+    except EntryRefused:
+        return None
 
 
 def _checked(

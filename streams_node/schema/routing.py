@@ -30,6 +30,10 @@ class RoutingKey:
             found = [entry.get(name, MISSING) if type(entry) is dict else resolve(entry, tokens) for entry in entries]
         else:
             found = [resolve(entry, tokens) for entry in entries]
+        return self.checked(found, bytes_max)
+
+    def checked(self, found: Sequence[Any], bytes_max: int) -> list[str | None]:
+        """What stands where the key of each entry should."""
         return [
             key if type(key) is str and len(key) <= bytes_max >> 2 else self._checked(key, bytes_max) for key in found
         ]

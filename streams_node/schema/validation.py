@@ -15,6 +15,7 @@ import jsonschema_rs
 
 from streams_node.schema.errors import EntryRefused, SchemaRefused
 from streams_node.schema.jsontext import DEPTH_MAX, depth, too_deep
+from streams_node.schema.quick import Quick, quick_of
 from streams_node.schema.transforms import DATE_TIME
 from streams_node.schema.values import TYPE_NAMES
 from streams_node.schema.weight import NODES_MAX, Weight, nodes_of, weigh
@@ -39,10 +40,12 @@ _OPTIONS = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES_MAX, dfa_size_lim
 class Validator:
     """Validates entries against one version of a schema."""
 
-    __slots__ = ("_inner", "_weight")
+    __slots__ = ("_inner", "_plain", "_quick", "_weight")
 
     def __init__(self, schema: Any) -> None:
         plain = sanitized(schema)
+        self._plain: Any = plain
+        self._quick: Quick | None = None
         self._weight: Weight = weigh(plain)
         # Of an array, so that a batch is one call: a third less than one each.
         self._inner = jsonschema_rs.Draft7Validator(
@@ -52,6 +55,14 @@ class Validator:
             pattern_options=_OPTIONS,
             offline=True,
         )
+
+    def quick(self) -> Quick | None:
+        """What reads batches whose types alone show that they are valid; made when it is asked for first."""
+        plain = self._plain
+        if plain is not None:  # two threads may make it, both the same
+            self._quick = quick_of(plain)
+            self._plain = None
+        return self._quick
 
     def check(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         """Refuse the first entry that is not valid. `texts` are the entries as JSON."""

@@ -1,0 +1,66 @@
+"""Batches that are accepted by their types alone are stored as if every entry had been validated."""
+
+import json
+from typing import Any
+
+import pytest
+
+from streams_node.meaning.common import Commons
+from streams_node.meaning.entries import Bounds, prepared
+from streams_node.meaning.meaning import Meaning
+from streams_node.meaning.standing import Standing
+from streams_node.schema.quick import Quick
+from streams_node.schema.registry import decode
+
+BOUNDS = Bounds(1000, 400, 16)
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "who": {"type": ["string", "null"]},
+        "in": {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False},
+    },
+    "additionalProperties": False,
+}
+
+
+def meaning_of(key: dict[str, Any] | None) -> Meaning:
+    declared = {
+        "schema": "s", "currentVersion": 1, "boundaries": [{"offset": 0, "version": 1}], "schemas": {"1": SCHEMA},
+        "lenses": {}, "routingKey": key,
+    }  # fmt: skip
+    return Meaning.of(Standing(decode(declared)), Commons())
+
+
+BODIES = [
+    [{"who": f"w{at % 3}", "in": {"n": at}} for at in range(40)],
+    [{"who": "ünï" * at} for at in range(16)],  # keys of more bytes than allowed
+    [{"in": {"n": at}} for at in range(20)],  # keys that are missing
+    [{"who": None} for _ in range(20)],  # keys that are no text
+    [{"who": "a"}] * 19 + [{"who": 1}],
+    [{"who": "a"}] * 19 + [{"more": 1}],
+    [{"in": {"n": 1.0}} for _ in range(20)],
+]
+
+
+@pytest.mark.parametrize("pointer", ["/who", "/in/n", "/in", "/none", None])
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("stream_key", [b"\x01k", None])
+@pytest.mark.parametrize("indent", [None, 1])
+def test_the_quick_way_and_the_long_one_store_alike(
+    monkeypatch: pytest.MonkeyPatch,
+    pointer: str | None,
+    *,
+    required: bool,
+    stream_key: bytes | None,
+    indent: int | None,
+) -> None:
+    meaning = meaning_of(None if pointer is None else {"jsonPointer": pointer, "required": required})
+    bodies = [json.dumps(body, indent=indent).encode() for body in BODIES]
+    quick = [prepared(meaning, body, stream_key, 0, BOUNDS) for body in bodies]
+    sure = []
+    monkeypatch.setattr(Quick, "entries", lambda _, body: sure.append(body))
+    for body, found in zip(bodies, quick, strict=True):
+        said = prepared(meaning, body, stream_key, 0, BOUNDS)
+        assert said.pieces == found.pieces
+        assert (str(said.wrong), str(said.refused)) == (str(found.wrong), str(found.refused))
+    assert bool(sure) is (pointer is None or stream_key is None)
