@@ -11,11 +11,12 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev java serve test lint unit conformance bench lock clean
+.PHONY: help install install-dev java serve test lint unit conformance soak bench lock clean
 
 help:
 	@echo "make serve        a node on http://127.0.0.1:4437, data in ./streams-data (ARGS=\"--port 4438\" is passed on)"
 	@echo "make test         everything that CI runs, fast first (make lint, unit or conformance for a part)"
+	@echo "make soak         the conformance suite 20 times, each on a new node (ARGS=\"--runs 3\" for fewer)"
 	@echo "make bench        numbers, with ARGS passed on"
 	@echo "make install      the node only, into $(VENV) (install-dev adds the test tools)"
 	@echo "make java         Java for Spark, where the machine has no Java 17 or 21 (install does it, too)"
@@ -60,6 +61,9 @@ unit: install-dev
 
 conformance: install-dev
 	@$(PY) -m ops.check --only conformance $(ARGS)
+
+soak: install-dev
+	@$(PY) -m ops.soak $(ARGS)
 
 bench: install
 	@$(PY) -m ops.bench $(ARGS)
