@@ -20,15 +20,22 @@ Keeps    a page has the hits that the evaluator finds among exactly the entries 
          that go on after one another skip and repeat nothing, as long as the views are the same. No entry may be twice
          in the views, nor in a span and in the tail.
 Dies     holds no state but what it reads off a view once.
+
+What needs Tantivy or Arrow is imported when it is first asked for: a node without indexes starts without them.
 """
 
-from search.engine.aggregate import AggregationTooLarge, DateHistogram, Percentiles, Stats, Tallied, Tally, Terms
-from search.engine.highlight import Snippet, highlight
-from search.engine.mini import build_mini
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
-from search.engine.search import Searcher, open_views
 from search.engine.sorting import SortError, SortKey, SortValue, after_of, shown, sort_of
-from search.engine.walk import TimeOver
+
+if TYPE_CHECKING:
+    from search.engine.aggregate import AggregationTooLarge, DateHistogram, Percentiles, Stats, Tallied, Tally, Terms
+    from search.engine.highlight import Snippet, highlight
+    from search.engine.mini import build_mini
+    from search.engine.search import Searcher, open_views
+    from search.engine.walk import TimeOver
 
 __all__ = [
     "AggregationTooLarge",
@@ -58,3 +65,28 @@ __all__ = [
     "shown",
     "sort_of",
 ]
+
+_LATER = {
+    "AggregationTooLarge": "search.engine.aggregate",
+    "DateHistogram": "search.engine.aggregate",
+    "Percentiles": "search.engine.aggregate",
+    "Stats": "search.engine.aggregate",
+    "Tallied": "search.engine.aggregate",
+    "Tally": "search.engine.aggregate",
+    "Terms": "search.engine.aggregate",
+    "Snippet": "search.engine.highlight",
+    "highlight": "search.engine.highlight",
+    "build_mini": "search.engine.mini",
+    "Searcher": "search.engine.search",
+    "open_views": "search.engine.search",
+    "TimeOver": "search.engine.walk",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name of a module that has not been needed yet."""
+    where = _LATER.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(where), name)
+    return found

@@ -6,6 +6,7 @@ request and returns a `Reply` of its view. HEAD is answered wherever GET is.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -13,11 +14,13 @@ from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, Rese
 from streams_node.http.aggregate import aggregate
 from streams_node.http.aggregate_request import AGGREGATE_BODY_BYTES_MAX
 from streams_node.http.asgi import Receive, Scope, Send, answer
+from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.details import read_details
 from streams_node.http.flush import flush
 from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.index_status import REBUILD_BODY_BYTES_MAX, read_index_status, rebuild
+from streams_node.http.live import watched
 from streams_node.http.paths import Target
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
 from streams_node.http.reply import Reply, SubRequest
@@ -32,25 +35,29 @@ SubHandler = Callable[[Context, SubRequest], Awaitable[Reply[Any]]]
 
 
 class Sub(NamedTuple):
-    """How a part is served. Without a bound, a body is not looked at."""
+    """How a part is served. Without a bound, a body is not looked at.
+
+    `stops`: it only looks, and for long, so it ends when its client has left.
+    """
 
     handler: SubHandler
     body_bytes_max: int = 0
+    stops: bool = False
 
 
 SUBS: Mapping[tuple[str, str], Sub] = {
-    ("POST", "_aggregate"): Sub(aggregate, AGGREGATE_BODY_BYTES_MAX),
+    ("POST", "_aggregate"): Sub(aggregate, AGGREGATE_BODY_BYTES_MAX, stops=True),
     ("POST", "_flush"): Sub(flush),
     ("GET", "_details"): Sub(read_details),
     ("GET", "_index_status"): Sub(read_index_status),
     ("POST", "_index/rebuild"): Sub(rebuild, REBUILD_BODY_BYTES_MAX),
     ("GET", "_profile"): Sub(read_profile),
     ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
-    ("GET", "_routing_keys"): Sub(read_routing_keys),
+    ("GET", "_routing_keys"): Sub(read_routing_keys, stops=True),
     ("GET", "_schema"): Sub(read_schema),
     ("POST", "_schema"): Sub(update_schema, SCHEMA_BODY_BYTES_MAX),
-    ("GET", "_search"): Sub(search),
-    ("POST", "_search"): Sub(search_body, SEARCH_BODY_BYTES_MAX),
+    ("GET", "_search"): Sub(search, stops=True),
+    ("POST", "_search"): Sub(search_body, SEARCH_BODY_BYTES_MAX, stops=True),
 }
 
 
@@ -76,12 +83,35 @@ async def serve_sub(context: Context, target: Target, method: str, scope: Scope,
     if sub.body_bytes_max:
         body = await context.bodies.read(scope, receive, found.get(b"content-length"), sub.body_bytes_max)
     request = SubRequest(target.name, target.argument, scope["query_string"], found, body)
+    seconds = context.settings.request_ms_max / 1000
     try:
-        async with asyncio.timeout(context.settings.request_ms_max / 1000):
-            reply = await sub.handler(context, request)
+        if sub.stops:
+            with watched(scope, receive) as left:
+                reply = await _while_there(sub.handler(context, request), left, seconds)
+        else:
+            async with asyncio.timeout(seconds):
+                reply = await sub.handler(context, request)
     except TimeoutError:
         raise RequestTimedOut from None
     return await _answer(reply, found, method, scope, send)
+
+
+async def _while_there(answering: Awaitable[Reply[Any]], left: "asyncio.Future[None]", seconds: float) -> Reply[Any]:
+    """The answer; it is not made any further once the client has left."""
+    async with asyncio.timeout(seconds) as clock:
+        loop = asyncio.get_running_loop()
+
+        def stop(_: object) -> None:
+            with suppress(RuntimeError):  # it has ended meanwhile
+                clock.reschedule(loop.time())
+
+        left.add_done_callback(stop)
+        try:
+            return await answering
+        except asyncio.CancelledError:
+            if left.done():
+                raise Disconnected from None
+            raise
 
 
 async def _answer(reply: Reply[Any], found: dict[bytes, bytes], method: str, scope: Scope, send: Send) -> int:

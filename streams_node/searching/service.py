@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from search.engine import Ask, OneViewNeeded, Searcher
+from search.engine import Ask, OneViewNeeded
 from search.engine.sorting import place_of
 from search.language import Compare, Prefix, Scorer, Text, clauses, has_text, scorer
 from streams_node.answers import Indexes, configs_of, filter_want
@@ -32,6 +32,9 @@ from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.turns import Turns
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start
+
+if TYPE_CHECKING:  # it loads tantivy
+    from search.engine import Searcher
 
 log = get_logger(__name__)
 P = ParamSpec("P")
@@ -163,7 +166,7 @@ class _One:
         kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
         return answered, kept if whole else answered
 
-    async def _page(self, searcher: Searcher, spans: list[Range]) -> bool:
+    async def _page(self, searcher: "Searcher", spans: list[Range]) -> bool:
         """The best hits of the view; whether all of it was looked at."""
         asked, work = self._asked, self._work
         if has_text(asked.plan):
