@@ -24,7 +24,7 @@ from indexers.rollups import Rollups, Summary, parts_of
 from indexers.rollups.contribute import Contributor
 from search.language import matcher
 from search.language.dates import MS_NS
-from streams_node.searching.aggregated import WINDOW_MS_MAX, Asked, Group, Times, takes
+from streams_node.searching.aggregated import WINDOW_MS_MAX, Asked, Group, Times, answerable, takes
 
 _SCHEMA = pa.schema(
     [
@@ -97,7 +97,7 @@ def groups_of(table: Any, groups_max: int) -> list[Group]:
 
 def of_run(reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int]) -> Taken:
     """What sources of a run contribute to whole windows. Those with something at the edges are kept apart."""
-    texts = _Texts(asked)
+    texts = _Texts(asked if answerable(asked) else asked._replace(plan=None))
     edged = _edged(reader, stream, asked, times, ordinals, texts)
     parts: dict[int, list[Any]] = {-1: [], **{ordinal: [] for ordinal in edged}}
     for rows in _windows(reader, stream, asked, times, ordinals, texts):

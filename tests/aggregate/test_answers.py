@@ -127,6 +127,20 @@ async def test_a_whole_answer_is_the_same_out_of_the_log_and_out_of_rollups(tmp_
 
 
 @on_loop
+async def test_a_query_of_anything_is_asked_of_the_entries_where_dimensions_do_not_tell(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, DECLARED)
+        await append(node, A, ENTRIES)
+        await sealed(node)
+        assert await FakeDriver(node).finish()
+        for q, count in (("has:status", 5), ("status:>=500", 2), ("level:info AND has:status", 4)):
+            view = await found(node, **ASKED | {"q": q, "measures": ["n"], "interval": "1h"})
+            (bucket,) = view["buckets"]
+            assert bucket["groups"] == [{"key": {}, "measures": {"n": {"count": count}}}], q
+            assert not view["coverage"]["used_rollups"]
+
+
+@on_loop
 async def test_groups_are_of_the_fields_that_were_asked_for(tmp_path: Path) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node, A, DECLARED)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from search.language import exact_text, matcher, query, values
-from streams_node.schema.search_config import Count, Field, Summary, parse
+from streams_node.schema.search_config import Count, Field, SearchConfig, Summary, parse
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import Reply, ask
 from tests.search.world import field
@@ -59,27 +59,30 @@ def one_of(field: Field, record: Any) -> list[Any]:
     return values(field, 1)(record)
 
 
-def recount(entries: Sequence[Any], asked: dict[str, Any]) -> dict[tuple[int, str], dict[str, Any]]:
+def recount(
+    entries: Sequence[Any], asked: dict[str, Any], config: SearchConfig = CONFIG
+) -> dict[tuple[int, str], dict[str, Any]]:
     """(start, JSON text of the key) -> measures, by a look at each entry."""
-    rollup = CONFIG.rollups[asked["rollup"]]
+    rollup = config.rollups[asked["rollup"]]
     interval, begin, end = UNIT_MS[asked["interval"]], asked["begin"], asked["to"]
-    takes = [matcher(query(text, CONFIG), 1) for text in (rollup.include, asked.get("q")) if text is not None]
+    takes = [matcher(query(text, config), 1) for text in (rollup.include, asked.get("q")) if text is not None]
     found: dict[tuple[int, str], dict[str, list[Any]]] = {}
     for entry in entries:
-        times = one_of(CONFIG.fields["at"], entry)
-        dimensions = {name: one_of(CONFIG.fields[name], entry) for name in rollup.dimensions}
+        times = one_of(config.fields["at"], entry)
+        dimensions = {name: one_of(config.fields[name], entry) for name in rollup.dimensions}
         if (
-            len(times) != 1
+            not isinstance(entry, dict)
+            or len(times) != 1
             or not all(take(entry) for take in takes)
             or any(len(each) > 1 for each in dimensions.values())
         ):
             continue
-        measured = {name: _measured(measure, entry) for name, measure in rollup.measures.items()}
+        measured = {name: _measured(measure, entry, config) for name, measure in rollup.measures.items()}
         ms = times[0] // 1_000_000
         if any(each is None for each in measured.values()) or not begin <= ms < end:
             continue
         key = {
-            name: exact_text(CONFIG.fields[name].kind, dimensions[name][0]) if dimensions[name] else None
+            name: exact_text(config.fields[name].kind, dimensions[name][0]) if dimensions[name] else None
             for name in sorted(set(asked.get("group_by") or ()))
         }
         group = found.setdefault((ms // interval * interval, json.dumps(key)), {})
@@ -91,11 +94,11 @@ def recount(entries: Sequence[Any], asked: dict[str, Any]) -> dict[tuple[int, st
     }
 
 
-def _measured(measure: Any, entry: Any) -> Any:
+def _measured(measure: Any, entry: Any, config: SearchConfig) -> Any:
     if isinstance(measure, Count):
-        return 1 if measure.include is None else int(matcher(query(measure.include, CONFIG), 1)(entry))
+        return 1 if measure.include is None else int(matcher(query(measure.include, config), 1)(entry))
     assert isinstance(measure, Summary)
-    numbers = one_of(CONFIG.fields[measure.field], entry)
+    numbers = one_of(config.fields[measure.field], entry)
     return numbers[0] if len(numbers) == 1 else None
 
 
