@@ -108,9 +108,8 @@ def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Fou
     """The whole answer."""
     coverage = _coverage(state, found)
     hits = list(_hits(state, request, asked, found))
-    full = len(hits) == asked.size
-    exact = coverage.complete and not full
-    last = found.hits[-1] if full and found.hits else None
+    last = found.last
+    exact = coverage.complete and last is None
     return SearchView(
         stream=name_of(state.name.bucket, state.name.stream),
         snapshot_end_offset=coverage.stream_head_offset,

@@ -1,7 +1,7 @@
 """What is asked of a search, what comes of it, and what it took: plain values."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,12 +10,15 @@ from search.language import Plan, Scorer
 from streams_node.answers.ranges import Range
 from streams_node.meaning import Meaning
 from streams_node.schema.search_config import SearchConfig
-from streams_node.searching.hits import Hit
+from streams_node.searching.hits import Hit, Rank
 from streams_node.wal.tails import LogEnd
 
 
 class Asked(NamedTuple):
-    """One page. `after` are the sort values of the last hit of the page before; `until` is of the monotonic clock."""
+    """One page. `after` are the sort values of the last hit of the page before; `until` is of the monotonic clock.
+
+    A search that is a part of another one has a share of its budget, and is told which hits are still of use.
+    """
 
     plan: Plan
     meaning: Meaning
@@ -24,6 +27,8 @@ class Asked(NamedTuple):
     after: tuple[SortValue, ...] | None
     size: int
     until: float
+    scan_bytes: int | None = None  # the node's bound by default
+    useful: Callable[[Rank], bool] | None = None
 
     @property
     def late(self) -> bool:
@@ -69,6 +74,7 @@ class Found:
     log_from: int
     work: Work
     score: Scorer  # of records of hits that have none yet
+    last: Hit | None = None  # where the next page begins, when this one is full, even if its record could not be had
     omitted_objects: int = 0
     oldest_omitted_us: int | None = None
     primary_ns_max: int | None = None

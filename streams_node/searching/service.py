@@ -87,7 +87,7 @@ class _One:
         self._indexes = indexes
         self._state = state
         self._asked = asked
-        self._budget = Budget(searches.scan_bytes, asked.until)
+        self._budget = Budget(searches.scan_bytes if asked.scan_bytes is None else asked.scan_bytes, asked.until)
         self._tail = state.tail  # one moment
         self._first = state.earliest_seq
         self._place = place_of(asked.keys)
@@ -109,7 +109,7 @@ class _One:
         hits, lost = await self._with_records()
         omitted = joined([*omitted, *lost])
         found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, self._score)
-        found.primary_ns_max = self._primary_ns_max
+        found.primary_ns_max, found.last = self._primary_ns_max, self._top.last()
         if omitted:
             found.omitted_objects = await objects_of(self._cold, self._state.id, omitted, log_from)
             found.oldest_omitted_us = await time_of(
@@ -237,7 +237,9 @@ class _One:
         """The page with the records of its hits; what could not be had is left out, and said to be."""
         state, until = self._state, max(self._asked.until, time.monotonic() + _SOURCES_S)
         began = time.monotonic()
-        hits = [hit for hit in self._top.best() if hit.seq >= state.earliest_seq]
+        useful = self._asked.useful
+        best = [hit for hit in self._top.best() if useful is None or useful(hit.rank)]
+        hits = [hit for hit in best if hit.seq >= state.earliest_seq]
         self._work.sort_s += time.monotonic() - began
         missing = [hit.seq for hit in hits if hit.text is None]
         began = time.monotonic()
