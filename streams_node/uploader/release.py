@@ -7,11 +7,12 @@ import sql
 from streams_node.ingest.ledger import Ledger
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.database import Database
+from streams_node.wal.vacuum import give_back
 
 _PLACEMENT = sql.queries("placement")
 _HEADS_WAIT_S = 0.02
 _SPARE_PAGES = 16384  # free pages kept for the next flush (64 MiB); more go back to the disk
-_VACUUM_PAGES = 512
+_VACUUM_PAGES = 256  # 1 MiB: a few milliseconds of the writer
 _PAUSE_S = 0.005
 _SLICE_BYTES = 512 << 10  # 200 rows of 100 KB at once made appends beside them wait for 100 ms (ops/bench/economics)
 
@@ -59,5 +60,5 @@ def _shrink(db: sqlite3.Connection) -> bool:
     free: int = db.execute("PRAGMA freelist_count").fetchone()[0]
     if free <= _SPARE_PAGES:
         return False
-    db.execute(f"PRAGMA incremental_vacuum({min(_VACUUM_PAGES, free - _SPARE_PAGES)})").fetchall()
+    give_back(db, min(_VACUUM_PAGES, free - _SPARE_PAGES))
     return True

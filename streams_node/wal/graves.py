@@ -5,6 +5,7 @@ import sqlite3
 import sql
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal.batch import rollback
+from streams_node.wal.vacuum import give_back
 
 _LOG = sql.queries("log")
 _STREAMS = sql.queries("streams")
@@ -28,7 +29,7 @@ def free_some(db: sqlite3.Connection, rows_max: int) -> int:
         raise
     if freed:
         crash_point("graves.after")
-        db.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+        give_back(db, _VACUUM_PAGES)
     return freed
 
 
