@@ -15,6 +15,7 @@ from streams_node.cache import fetch
 from streams_node.cache.fetch import Facts, Source
 from streams_node.cache.listing import Listed, file_name, listed, part_name
 from streams_node.cache.shelf import Copy, Shelf
+from streams_node.cache.turns import Turn, Turns
 from streams_node.errors import ObjectDamaged, Overloaded, ShortHere, StoreError
 from streams_node.observe.logs import get_logger
 from streams_node.testing.crashpoints import crash_point
@@ -26,10 +27,12 @@ _Ending = bytes  # `Cache.bytes` is a number
 _RANGES_AT_ONCE = 4  # of one object; more gained nothing on a line that they share
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _AHEAD_SHARE = 4  # a copy that is only likely to be wanted takes at most this part of the room
+_FILE_THREADS = 2  # for what is done to files here: it never waits behind a store that hangs
+_STILL_MAX = 24  # requests, or objects, that stand still beside those that get on
 
 
 class Limits(NamedTuple):
-    """`threads` run fetches; `waiting_max` objects may wait for one, beyond it readers are refused."""
+    """`threads` requests get on at once; `waiting_max` objects may be on their way, beyond it readers are refused."""
 
     bytes_max: int
     threads: int
@@ -60,8 +63,10 @@ class Cache:
         self._number = 0
         self._coming: dict[str, _Coming] = {}
         self._errands: set[asyncio.Future[None]] = set()
-        self._turns = asyncio.Semaphore(limits.threads)
-        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="cold-fetch")
+        self._turns = Turns(limits.threads, _STILL_MAX)  # of objects,
+        self._requests = Turns(limits.threads, _STILL_MAX)  # and of requests for parts of them
+        self._askers = ThreadPoolExecutor(limits.threads + _STILL_MAX, thread_name_prefix="cold-fetch")
+        self._pool = ThreadPoolExecutor(_FILE_THREADS, thread_name_prefix="cold-file")
         self.counts = CacheCounts()
         self.on_gone: Callable[[str], None] = _nobody_asks  # a copy left: whoever has it open may let go of it
 
@@ -98,14 +103,17 @@ class Cache:
             self.counts.hits += 1
 
     @asynccontextmanager
-    async def held(self, facts: Facts) -> AsyncIterator[Path]:
-        """The object as a file, fetched if need be; it stays while the block runs."""
+    async def held(self, facts: Facts, *, at_leisure: bool = False) -> AsyncIterator[Path]:
+        """The object as a file, fetched if need be; it stays while the block runs.
+
+        `at_leisure`: nobody waits for it, so one request at a time is enough, and readers have the others.
+        """
         copy = self._shelf.use(facts.made)
         if copy is not None and copy.verified:
             self.counts.hits += 1
             copy.pins += 1
         else:
-            copy = await self._arrived(facts)
+            copy = await self._arrived(facts, at_leisure=at_leisure)
         try:
             yield copy.path
         finally:
@@ -113,7 +121,7 @@ class Cache:
 
     async def ending(self, facts: Facts, size: int) -> _Ending:
         """The last bytes of an object, straight from the store: for footers of objects that nobody reads yet."""
-        return await self._run(fetch.ending, self._source, facts, min(size, facts.bytes))
+        return await self._ask(fetch.ending, self._source, facts, min(size, facts.bytes))
 
     def ahead(self, facts: Facts) -> None:
         """Fetch an object that is likely to be wanted; not while others wait, and never a large part of the room."""
@@ -123,7 +131,7 @@ class Cache:
             and len(self._coming) < (self._limits.threads + 1) // 2
             and facts.bytes <= self._limits.bytes_max // _AHEAD_SHARE
         ):
-            self._begin(facts)
+            self._begin(facts).hurry()
 
     async def adopt(self, made: str, file: Path) -> bool:
         """Take a file that was just uploaded, by rename; False if that failed, and the file is where it was."""
@@ -149,17 +157,20 @@ class Cache:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *self._errands, return_exceptions=True)
+        self._askers.shutdown(wait=False, cancel_futures=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- one fetch an object ---
 
-    async def _arrived(self, facts: Facts) -> Copy:
+    async def _arrived(self, facts: Facts, *, at_leisure: bool) -> Copy:
         """The copy that the one fetch of an object makes, pinned. Giving up leaves the fetch running."""
         coming = self._coming.get(facts.made)
         if coming is None:
             if len(self._coming) >= self._limits.waiting_max:
                 raise Overloaded(f"{len(self._coming)} sealed objects are being fetched; try again")
             coming = self._begin(facts)
+        if not at_leisure:
+            coming.hurry()
         coming.waiters += 1
         try:
             return await asyncio.shield(coming.task)
@@ -178,7 +189,7 @@ class Cache:
     async def _arrive(self, facts: Facts, coming: "_Coming") -> Copy:
         """Bring the copy, and pin it for each reader that waits: nothing may take it before they run."""
         try:
-            async with self._turns:
+            async with self._turns.one() as coming.turn:
                 copy = await self._brought(facts)
             copy.pins += coming.waiters
             coming.copy = copy
@@ -285,11 +296,12 @@ class Cache:
             await self._run(fetch.check, part, facts)
 
     async def _fetch_ranges(self, facts: Facts, part: Path) -> None:
-        some = asyncio.Semaphore(_RANGES_AT_ONCE)
+        coming = self._coming[facts.made]
 
         async def one(start: int, end: int) -> None:
-            async with some:
-                await self._run(fetch.fetch_range, self._source, facts, part, start, end)
+            async with coming.requests:
+                await self._ask(fetch.fetch_range, self._source, facts, part, start, end)
+            coming.turn.moved()
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -329,18 +341,34 @@ class Cache:
         return self._number
 
     async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Something with files here."""
         return await asyncio.wrap_future(self._pool.submit(work, *args, **kwargs))
+
+    async def _ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """A request to the store."""
+        async with self._requests.one():
+            return await asyncio.wrap_future(self._askers.submit(work, *args, **kwargs))
 
 
 class _Coming:
-    """A fetch under way, and how many readers wait for it."""
+    """A fetch under way, and how many readers wait for it. It may have so many `requests` at once."""
 
-    __slots__ = ("copy", "task", "waiters")
+    __slots__ = ("_hurries", "copy", "requests", "task", "turn", "waiters")
     task: "asyncio.Task[Copy]"
+    turn: Turn  # once it has one
 
     def __init__(self) -> None:
         self.waiters = 0
         self.copy: Copy | None = None
+        self.requests = asyncio.Semaphore(1)
+        self._hurries = False
+
+    def hurry(self) -> None:
+        """Somebody waits for it."""
+        if not self._hurries:
+            self._hurries = True
+            for _ in range(_RANGES_AT_ONCE - 1):
+                self.requests.release()
 
 
 def _nobody_asks(_: str) -> None:

@@ -35,8 +35,8 @@ _BACKOFF_S_MAX = 60.0
 class Copies(Protocol):
     """What the compaction needs of the cache."""
 
-    def held(self, facts: ObjectFacts) -> AbstractAsyncContextManager[Path]:
-        """A local file of an object, for as long as the block runs."""
+    def held(self, facts: ObjectFacts, *, at_leisure: bool) -> AbstractAsyncContextManager[Path]:
+        """A local file of an object, for as long as the block runs; readers need not wait for its sake."""
 
     async def drop(self, made: str, *, damaged: bool = False) -> None:
         """Its copy is of no use."""
@@ -172,7 +172,7 @@ class Compactor:
 
     async def _built(self, job: Job) -> list[Made]:
         async with AsyncExitStack() as pinned:
-            files = [await pinned.enter_async_context(self._cache.held(facts)) for facts in job.inputs]
+            files = [await pinned.enter_async_context(self._cache.held(facts, at_leisure=True)) for facts in job.inputs]
             answer = await self._ask(
                 {
                     "kind": job.kind,
@@ -238,7 +238,7 @@ class Compactor:
 
     async def _count_in_object(self, facts: ObjectFacts) -> None:
         try:
-            async with self._cache.held(facts) as file:
+            async with self._cache.held(facts, at_leisure=True) as file:
                 packs = [{"made": facts.made, "file": str(file.absolute())}]
                 answer = await self._ask({"kind": "count", "database": self._path(), "packs": packs})
         except (ObjectDamaged, ObjectMissing, StoreCorrupt) as problem:

@@ -1,6 +1,7 @@
 """Reads sealed entries: finds their objects, has them fetched, and decodes in threads what a page shows."""
 
 import asyncio
+import math
 import os
 import sqlite3
 import time
@@ -41,6 +42,7 @@ T_co = TypeVar("T_co", covariant=True)
 PIECES_MAX = 32  # objects that one page looks into: a small stream may have an entry in each pack
 _PIECES_MS_MAX = 1000  # a page that has something ends after this time, however little it is
 _PLACES_KEPT = 1024  # readers that are in the middle of a stream
+_WAIT_SHARE = 0.6  # of a request's time: what has not come by then is answered 503, or ends a page that has something
 _DAMAGED_S = 5.0  # an object that is damaged in the store is not fetched again for every request
 _DAMAGED_MAX = 256
 _DIRECTORIES_AT_ONCE = 4
@@ -66,6 +68,7 @@ class ColdReader:
         self._ahead_max = settings.read_ahead_objects
         self._queue_max = settings.read_queue_max
         self._threads = settings.cold_reader_threads
+        self._wait_s = settings.request_ms_max / 1000 * _WAIT_SHARE
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="cold-read")
         self._busy = 0
         self._places: OrderedDict[tuple[int, int], list[Located]] = OrderedDict()  # where readers in order go on
@@ -88,7 +91,7 @@ class ColdReader:
         A page that has something ends where an object cannot be had; the next one begins there, and says why.
         """
         run = self.run_at(stream, start)
-        deadline = time.monotonic() + _PIECES_MS_MAX / 1000
+        run.until = time.monotonic() + _PIECES_MS_MAX / 1000
         full = False
         while run.end < end and not full:
             left = bytes_max - run.length - (commas if run.pieces else 0)
@@ -104,7 +107,7 @@ class ColdReader:
                 break
             place = run.places[0]
             run.add(taken, comma=int(commas))
-            full = run.objects >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > deadline
+            full = run.objects >= PIECES_MAX or run.length + commas >= bytes_max or time.monotonic() > run.until
             if taken.end < min(place.end_seq, end):
                 if run.in_order:
                     self._warm(place, taken.end, bytes_max, commas=commas)
@@ -151,7 +154,23 @@ class ColdReader:
         return await self._next(run, slice_of)
 
     async def _next(self, run: "Run", read: Callable[[Located], Awaitable[T]]) -> T | None:
-        """What the next object has; None when none has the next entry. A merge may replace it at any moment."""
+        """What the next object has; None when none has the next entry. A merge may replace it at any moment.
+
+        An object that does not come goes on coming when this gives up: whoever asks again may find it here.
+        """
+        wait_s = self._wait_s
+        if run.pieces:  # there is something to show
+            wait_s = min(wait_s, max(0.0, run.until - time.monotonic()))
+        time_box = asyncio.timeout(wait_s)
+        try:
+            async with time_box:
+                return await self._found(run, read)
+        except TimeoutError:
+            if not time_box.expired():
+                raise
+            raise Unavailable("the object store does not give a sealed object in time; try again") from None
+
+    async def _found(self, run: "Run", read: Callable[[Located], Awaitable[T]]) -> T | None:
         absent = ""
         while True:
             place = await self.place(run)
@@ -480,6 +499,7 @@ class Run:
         self.pieces: list[Part] = []
         self.objects = 0
         self.length = 0
+        self.until = math.inf  # when a page that has something ends
 
     def add(self, taken: Slice, *, comma: int) -> None:
         self.length += taken.length + (comma if self.pieces else 0)

@@ -75,7 +75,8 @@ class Cache:
         self.dropped: list[str] = []
 
     @asynccontextmanager
-    async def held(self, facts: ObjectFacts) -> AsyncIterator[Path]:
+    async def held(self, facts: ObjectFacts, *, at_leisure: bool) -> AsyncIterator[Path]:
+        assert at_leisure
         path = self._node.folder / f"copy-{secrets.token_hex(4)}"
         data = await asyncio.to_thread(self._node.store.get, facts.key())
         path.write_bytes(data.data)
