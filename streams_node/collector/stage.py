@@ -117,7 +117,7 @@ class Collector:
         """Whatever is due."""
         await self.collect_dead()
         await self.collect_dead_indexes()
-        snapshot = await self._database.readers.run(node_value, "snapshot")
+        snapshot = await self._database.looks.run(node_value, "snapshot")
         if snapshot != self._snapshot:
             await self.collect_catalogue()
             self._snapshot = snapshot
@@ -134,7 +134,7 @@ class Collector:
         total = 0
         while True:
             before = self._now_us() - self._settings.object_grace_ms * 1000
-            found = await self._database.readers.run(dead_objects, before, _BATCH)
+            found = await self._database.looks.run(dead_objects, before, _BATCH)
             if not found:
                 return total
             try:
@@ -150,7 +150,7 @@ class Collector:
         before = self._now_us() - self._settings.object_grace_ms * 1000
         total = 0
         with contextlib.suppress(_Distrusted):
-            while found := await self._database.readers.run(dead_indexes, before, _BATCH):
+            while found := await self._database.looks.run(dead_indexes, before, _BATCH):
                 await self._trust()
                 for each in found:
                     crash_point("collect.before")
@@ -215,7 +215,7 @@ class Collector:
                 whole.append(each.generation)
         if len(whole) < _SNAPSHOTS_KEPT:
             return 0
-        oldest = min(whole[-1], await self._database.readers.run(node_value, "generation"))
+        oldest = min(whole[-1], await self._database.looks.run(node_value, "generation"))
         total = await self._delete_all(old_parts(listed, oldest))
         async for page in self._pages(GENERATIONS):
             keys = old_generations(page.objects, oldest)
@@ -262,7 +262,7 @@ class Collector:
         if not old:
             return 0
         in_flight = set(self._in_flight())
-        names = await self._database.readers.run(known, list(old))
+        names = await self._database.looks.run(known, list(old))
         found = orphans(old, in_flight, names)
         for at, (made, key) in enumerate(found):
             if at % _BATCH == 0:
@@ -277,7 +277,7 @@ class Collector:
     async def _collect_indexes(self, page: Page, before_us: int) -> int:
         """What a driver put and never committed. It is older than any lease may be, so nobody will commit it."""
         old = old_indexes(page.objects, before_us)
-        known_ones = await self._database.readers.run(known_indexes, list(old)) if old else set()
+        known_ones = await self._database.looks.run(known_indexes, list(old)) if old else set()
         count = 0
         for made, keys in old.items():
             if made in known_ones:

@@ -52,7 +52,7 @@ _WRITE_ID = "write-id"  # names of metadata; S3 makes them lower case anyway
 _CHECKSUM = "sha256"
 _CONNECT_S_MAX = 5.0
 _REGION = "us-east-1"  # for a store of one's own, where the region is a word in the signature and nothing else
-_CONNECTIONS_MAX = 32  # above the threads of the executors that use a store
+_CONNECTIONS_MAX = 64  # above the threads of the executors that use a store
 _CHUNK_BYTES = 256 * 1024
 _SLOWEST_BYTES_PER_S = 1024 * 1024  # an attempt may take longer by the time that its bytes need at this rate
 

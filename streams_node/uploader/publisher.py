@@ -88,10 +88,10 @@ class Publisher:
 
     async def _composed(self, seals: list[Seal], rewrites: list[Rewrite]) -> Composed:
         """The seals were made before this looks: every stream that they name is told of here, or was before."""
-        changed = await self._database.readers.run(changes)
+        changed = await self._database.looks.run(changes)
         if not changed.complete:  # streams first, in generations of their own: no object names one that is not told of
             seals, rewrites = [], []
-        taken = {at: await self._database.readers.run(_all_live, each.inputs) for at, each in enumerate(rewrites)}
+        taken = {at: await self._database.looks.run(_all_live, each.inputs) for at, each in enumerate(rewrites)}
         chosen = [each for at, each in enumerate(rewrites) if taken[at]]
         objects = [made for seal in seals for made in seal.objects] + [made for each in chosen for made in each.outputs]
         drops = [made for each in chosen for made in each.inputs]

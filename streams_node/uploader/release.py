@@ -21,7 +21,7 @@ async def release(database: Database, ledger: Ledger, through: int, rows: int) -
     """Free all rows up to one, which a generation covers. Rows of streams that cannot be sealed stay."""
     await _heads_written(ledger, through)
     freed = 0
-    while end := await database.readers.run(_slice, freed, through, rows):
+    while end := await database.looks.run(_slice, freed, through, rows):
         await database.writer.run(_free, freed, end)
         crash_point("release.inside")
         freed = end

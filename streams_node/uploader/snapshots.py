@@ -45,7 +45,7 @@ class Snapshots:
         if standing.generation % _POINT_EVERY == 0:
             await self._threads.run(chain.point, standing.generation)
         if self.newest is None:
-            self.newest = await self._database.readers.run(_newest)
+            self.newest = await self._database.looks.run(_newest)
         idle = self._making is None or self._making.done()
         loop = asyncio.get_running_loop()
         if standing.generation - self.newest >= self._every and idle and loop.time() >= self._not_before:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import sql
 from streams_node.config import Settings
-from streams_node.errors import Fenced, StreamsError, Unavailable
+from streams_node.errors import Fenced, StoreUnavailable, StreamsError, Unavailable
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import AlreadyPublished
 from streams_node.observe.logs import get_logger
@@ -68,6 +68,7 @@ class Uploader:
         self.fenced = False
         self.opened = asyncio.Event()  # set once the bucket is known to be this node's, and everything there is applied
         self.problem: str | None = None  # why the last round failed; None while all is well
+        self.away = False  # it failed as the store does not answer
 
     @property
     def generation(self) -> int:
@@ -103,8 +104,8 @@ class Uploader:
 
     async def until_told(self) -> None:
         """Have what was created, changed or deleted by now published, without waiting for its time."""
-        newest = await self._database.readers.run(_newest_change)
-        while newest and await self._database.readers.run(_untold, newest):
+        newest = await self._database.looks.run(_newest_change)
+        while newest and await self._database.looks.run(_untold, newest):
             self._outbox.filled.set()
             await self._until_after(self.generation)
 
@@ -158,7 +159,7 @@ class Uploader:
                 async with asyncio.timeout(settings.publish_metadata_ms / 1000):
                     await self._outbox.filled.wait()
             except TimeoutError:
-                if not await self._database.readers.run(_any_unpublished):
+                if not await self._database.looks.run(_any_unpublished):
                     continue
             rest_s = self._last_at + settings.publish_ms_min / 1000 - time.monotonic()
             if rest_s > 0:
@@ -201,11 +202,12 @@ class Uploader:
             except Exception as failure:  # noqa: BLE001 - whatever it is, the log keeps the entries, and it is tried again
                 self.failures += 1
                 self.problem = failure.message if isinstance(failure, StreamsError) else repr(failure)
+                self.away = isinstance(failure, StoreUnavailable)
                 log.warning("the bucket is not up to date", error=self.problem, again_in_s=wait_s)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
             else:
-                self.problem = None
+                self.problem, self.away = None, False
                 return done  # type: ignore[return-value] # a round answers nothing, and nobody asks
 
     async def _tell(self) -> None:

@@ -88,7 +88,7 @@ class Database:
         self.path = path
         self.writer = writer
         self.readers = readers
-        self.looks = looks  # of stages that go through a whole table: a page must not wait behind one
+        self.looks = looks  # of stages, some of which go through a whole table: a page must not wait behind one
         self._finder = finder
         self._checkpoints = Checkpoints(path, syncer, writer)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from streams_node.cache import turns
 from streams_node.objects.keys import Key
 from streams_node.objects.protocol import Fetched
 from streams_node.testing.inprocess import InProcess
+from streams_node.wal.database import Readers
 from tests.tiers.bucket import Bucket, memory_bucket
 from tests.tiers.node import append, create, error_of, evict, page, publish, rows, tiered, tiers_of, until, value, walk
 
@@ -129,5 +131,46 @@ def test_a_page_ends_before_what_hangs_and_its_reader_gets_on(tmp_path: Path) ->
                 again = await page(node, "/v1/stream/s", reply.headers["stream-next-offset"])
                 assert (again.status, error_of(again)["code"]) == (503, "unavailable")
             assert len(await walk(node, "/v1/stream/s")) == 40
+
+    asyncio.run(run())
+
+
+# --- questions to the database --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def all_busy(readers: Readers) -> Iterator[None]:
+    """Every thread of some readers is in the middle of a long question."""
+    end, began = threading.Event(), threading.Semaphore(0)
+
+    def question(_: sqlite3.Connection) -> None:
+        began.release()
+        assert end.wait(60)
+
+    asked = [asyncio.ensure_future(readers.run(question)) for _ in readers._connections]
+    try:
+        yield
+    finally:
+        end.set()
+        for task in asked:
+            task.add_done_callback(lambda done: done.result())
+
+
+def test_stages_go_on_while_all_readers_are_busy_and_readers_while_a_stage_asks(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with tiered(tmp_path, memory_bucket(), **OWN) as node:
+            database, tiers = node.context.database, tiers_of(node)
+            await stream_of(node, "/v1/stream/s", 20)
+            with all_busy(database.readers):
+                await node.context.ledger.committer.settled()
+                async with asyncio.timeout(30):
+                    await tiers.flush(node.context.ledger.committer.committed_through)
+                releasing = tiers.uploader._releasing  # type: ignore[union-attr]
+                assert releasing is not None
+                await asyncio.wait_for(releasing, 30)
+            assert not await rows(node)
+            await evict(node)
+            with all_busy(database.looks):
+                assert len(await walk(node, "/v1/stream/s")) == 20
 
     asyncio.run(run())
