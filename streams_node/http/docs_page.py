@@ -23,9 +23,10 @@ from streams_node.http.write import public_base
 
 Req = Request[Any, Any, State]
 _FOLDER = Path(__file__).resolve().parent.parent / "ui" / "docs"
-_LINKS = {"docs": "/docs", "openapi": "/openapi.json", "metrics": "/metrics"}
+_LINKS = {"ui": "/ui", "docs": "/docs", "openapi": "/openapi.json", "metrics": "/metrics"}
 _PROBES = {"health": "/health", "ready": "/readyz"}
 _TEXTS = {
+    "ui": "the streams of this node, to look at and to work with",
     "docs": "the interface, to read and to try",
     "openapi": "the same as an OpenAPI document",
     "metrics": "what is counted",
@@ -40,7 +41,7 @@ async def root(request: Req) -> Response[Any]:
     context: Context = request.app.state.context
     scope: Any = request.scope
     base = public_base(context, scope, collected(scope["headers"])).decode("latin-1")
-    # Docs and metrics are the operator's; with a listener of its own they are not here.
+    # Pages and metrics are the operator's; with a listener of its own they are not here.
     links = _PROBES if context.settings.operator_port is not None else {**_LINKS, **_PROBES}
     commands = _commands(base, with_key=not context.settings.no_auth)
     if "text/html" not in request.headers.get("accept", ""):

@@ -14,6 +14,7 @@ from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, IN
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
 from streams_node.http.search_operation import SEARCH_OPERATIONS, SEARCH_OUTPUTS
+from streams_node.http.ui_operation import UI_OPERATIONS
 
 
 class Input(NamedTuple):
@@ -54,6 +55,7 @@ INPUTS: Mapping[str, Input] = {
     "key": Input(
         "path", {"type": "string", "minLength": 1}, "A routing key in percent encoding, slashes too: it is one segment."
     ),
+    "asset": Input("path", {"type": "string", "minLength": 1}, "The version of the page, and the file in it."),
     "id": Input("path", {"type": "string", "minLength": 1, "maxLength": 128}, "The id of a subscription."),
     "offset": Input(
         "query",
@@ -510,6 +512,7 @@ OPERATIONS: Mapping[str, Operation] = {
         (Answer(200, "The page.", "Cache-Control Vary Content-Security-Policy Referrer-Policy", "html"),),
         "",
     ),
+    **UI_OPERATIONS,
     "streams": Operation(
         "The streams of all buckets, bucket by bucket, each in byte order.",
         "limit.streams offset.streams",

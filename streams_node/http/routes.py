@@ -50,6 +50,9 @@ ROUTES: tuple[Route, ...] = (
     Route("openapi", "GET", "/openapi.json", _O, Access.KEY, "this interface as OpenAPI"),
     # A browser cannot send a key with an address. The page is the same on every node, and asks for the key itself.
     Route("docs", "GET", "/docs", _O, Access.OPEN, "this interface as a page"),
+    # The admin page asks for the key, too; its files are those of every node of this version.
+    Route("ui", "GET", "/ui", _O, Access.OPEN, "the admin page"),
+    Route("ui.asset", "GET", "/ui/{asset}", _O, Access.OPEN, "a file of the admin page"),
     Route("index.overview", "GET", "/v1/server/_index", _O, Access.KEY, "what there is to index, and who is at it"),
     Route("index.claim", "POST", "/v1/server/_index/claim", _I, Access.KEY, "work for an index driver"),
     Route("index.renew", "POST", "/v1/server/_index/renew", _I, Access.KEY, "an index driver is still at it"),
@@ -186,6 +189,7 @@ _BUCKET = {route.methods: route for route in ROUTES if route.pattern == "/{bucke
 _BUCKET_PATH = re.compile(r"/[^/]+")
 _LISTING_PATH = re.compile(r"/[^/]+/streams")
 _FLUSH_PATH = re.compile(r"/__ursula/flush-cold/[^/]+/[^/]+")
+_ASSET = next(route for route in ROUTES if route.name == "ui.asset")
 _FLUSH = next(route for route in ROUTES if route.name == "flush-cold")
 _LISTING = next(route for route in ROUTES if route.name == "bucket.streams")
 
@@ -200,6 +204,8 @@ def cold_route(method: str, path: str) -> Route | None:
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed
+    if path.startswith("/ui/"):
+        return _ASSET
     if _LISTING_PATH.fullmatch(path):
         return _LISTING
     if _FLUSH_PATH.fullmatch(path):

@@ -16,7 +16,7 @@ from streams_node.testing.inprocess import Answer, InProcess, in_process
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 KEY = "an-invented-key-0123456789"
-LINKS = {"/docs", "/openapi.json", "/metrics", "/health", "/readyz"}
+LINKS = {"/ui", "/docs", "/openapi.json", "/metrics", "/health", "/readyz"}
 PAGES = pytest.mark.parametrize("path", ["/", "/docs"])
 
 

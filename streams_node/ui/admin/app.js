@@ -1,0 +1,5 @@
+// The admin page. Reads top-down: this file, views/shell.js, then a file a view.
+import { html, render } from "./lib/html.js";
+import { Shell } from "./views/shell.js";
+
+render(html`<${Shell} />`, document.getElementById("app"));
