@@ -11,8 +11,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from streams_node.config.clashes import clashes_of
+from streams_node.config.memory import MemorySettings
 from streams_node.config.quantity import HOUR_MS, Bytes, Count, GiB, KiB, MiB, Milliseconds, Port, Unit
-from streams_node.config.searching import SearchSettings
 
 CLASH_ERROR = "settings_clash"
 
@@ -34,7 +34,7 @@ def _base_url(value: str) -> str:
     return value.rstrip("/")
 
 
-class Settings(SearchSettings):
+class Settings(MemorySettings):
     """One node's settings; flat, so that a flag, a variable and a TOML key are the same word."""
 
     # Inputs stay out of error texts: one of them could be the key.

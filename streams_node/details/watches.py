@@ -67,6 +67,10 @@ class Watches:
     def waiting(self) -> int:
         return sum(len(watch.waiters) for watch in self._watches.values())
 
+    def waiters(self) -> dict[int, int]:
+        """By stream."""
+        return {watch.state.id: len(watch.waiters) for watch in self._watches.values() if watch.waiters}
+
     def _watch(self, state: StreamState) -> "_Watch":
         watch = self._watches.get(state.id)
         if watch is None:

@@ -1,5 +1,6 @@
 """What the handlers of the hot routes share: built once by the composition root."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
+from streams_node.observe.vitals import Vitals
 from streams_node.searching import Searches
 from streams_node.searching.aggregates import Aggregates
 from streams_node.subscriptions import Subscriptions
@@ -33,7 +35,9 @@ class Context:
     tiers: Tiers = field(default_factory=NoTiers)
     searches: Searches = field(init=False)
     aggregates: Aggregates = field(init=False)
+    vitals: Vitals = field(init=False)
 
     def __post_init__(self) -> None:
         self.searches = Searches(self.database, self.settings)
+        self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)
         self.aggregates = Aggregates(self.database, self.searches, self.settings.search_scan_bytes_max)

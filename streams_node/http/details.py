@@ -234,7 +234,7 @@ def _storage(context: Context, sealed: _Sealed, status: IndexStatusView) -> Stor
             exact_index_cache_bytes=str(cached["exact"]),
             lexicon_index_cache_bytes=str(cached["lexicon"]),
             companion_cache_bytes=str(companion_cache),
-            sqlite_shared_total_bytes=str(_database_bytes(context)),
+            sqlite_shared_total_bytes=str(database_bytes(context)),
         ),
         CompanionFamilies(
             **{f"{family}_bytes": sections.get(family, "0") for family in ("exact", "col", "fts", "agg", "mblk")}
@@ -259,7 +259,7 @@ def _cached(context: Context, looked: Looked, family: str) -> int:
     return round(size)
 
 
-def _database_bytes(context: Context) -> int:
+def database_bytes(context: Context) -> int:
     """Of the database that all streams share."""
     size = 0
     for suffix in ("", "-wal"):

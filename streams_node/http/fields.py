@@ -7,6 +7,7 @@ from streams_node.http.details_operation import DETAILS_FIELDS
 from streams_node.http.index_operations import INDEX_FIELDS
 from streams_node.http.reserved import RESERVED_FIELDS
 from streams_node.http.search_operation import SEARCH_FIELDS
+from streams_node.http.server_operation import SERVER_FIELDS
 
 # The fields of views, by the names of their classes.
 FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -14,6 +15,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
     **INDEX_FIELDS,
     **SEARCH_FIELDS,
     **AGGREGATE_FIELDS,
+    **SERVER_FIELDS,
     "BucketView": {
         "bucket_id": "The bucket's id.",
         "streams": "How many streams it holds. One that has expired counts until it is collected.",

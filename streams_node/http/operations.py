@@ -14,6 +14,7 @@ from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, IN
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
 from streams_node.http.search_operation import SEARCH_OPERATIONS, SEARCH_OUTPUTS
+from streams_node.http.server_operation import SERVER_OPERATIONS
 from streams_node.http.ui_operation import UI_OPERATIONS
 
 
@@ -567,6 +568,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **INDEX_OPERATIONS,
     **SEARCH_OPERATIONS,
     **AGGREGATE_OPERATIONS,
+    **SERVER_OPERATIONS,
     **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},

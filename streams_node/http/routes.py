@@ -53,6 +53,8 @@ ROUTES: tuple[Route, ...] = (
     # The admin page asks for the key, too; its files are those of every node of this version.
     Route("ui", "GET", "/ui", _O, Access.OPEN, "the admin page"),
     Route("ui.asset", "GET", "/ui/{asset}", _O, Access.OPEN, "a file of the admin page"),
+    Route("server.details", "GET", "/v1/server/_details", _O, Access.KEY, "the node's limits, and how it is"),
+    Route("server.memory", "GET", "/v1/server/_mem", _O, Access.KEY, "what the node's memory is used for"),
     Route("index.overview", "GET", "/v1/server/_index", _O, Access.KEY, "what there is to index, and who is at it"),
     Route("index.claim", "POST", "/v1/server/_index/claim", _I, Access.KEY, "work for an index driver"),
     Route("index.renew", "POST", "/v1/server/_index/renew", _I, Access.KEY, "an index driver is still at it"),

@@ -1,12 +1,38 @@
 """What the edge asks of the tiers below the log; the composition root brings it."""
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, Protocol
 
 from streams_node.answers import Indexes
 from streams_node.cache import Cache
 from streams_node.indexing.desk import Desk
 from streams_node.objects import RequestCounts
 from streams_node.read.cold import ColdReader
+
+
+class TierFacts(NamedTuple):
+    """How the tiers stand, for people. What is not there yet has the values of a node that does nothing."""
+
+    opened: bool = False  # the bucket is known to be this node's
+    away: bool = False  # the newest failure was that the store does not answer
+    store_problem: str | None = None
+    sealing_problem: str | None = None
+    compaction_problem: str | None = None
+    collection_problem: str | None = None
+    backlog_bytes: int = 0
+    sealed_bytes: int = 0  # of these: in files on their way
+    lag_s: float = 0.0
+    seals_waiting: int = 0
+    waiting_bytes: int = 0
+    seals: int = 0
+    compactions: int = 0
+    collected: int = 0
+    damaged: Mapping[str, int] = {}  # by where they were found
+    driver: Literal["off", "idle", "running"] = "off"
+    driver_problem: str | None = None
+    driver_starts: int = 0
+    index_cache_bytes: int = 0
+    view_bytes: int = 0
 
 
 class Tiers(Protocol):
@@ -38,6 +64,9 @@ class Tiers(Protocol):
     def counts(self) -> RequestCounts:
         """Requests to the object store since the start."""
 
+    def facts(self) -> TierFacts:
+        """How they stand."""
+
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
 
@@ -66,6 +95,9 @@ class NoTiers:
 
     def __init__(self) -> None:
         self.counts = RequestCounts()
+
+    def facts(self) -> TierFacts:
+        return TierFacts()
 
     async def flush(self, row: int) -> None:
         """Nobody will."""

@@ -1,7 +1,7 @@
 """All hubs of the node: attaches readers, publishes batches, and keeps the caps."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from streams_node.errors import Missing, Unavailable
@@ -67,6 +67,10 @@ class Live:
                 woken[state.id] = state.hub
         for hub in woken.values():
             hub.wake()
+
+    def hubs(self) -> Iterable[Hub]:
+        """Of all streams that are read live, or were a moment ago."""
+        return self._hubs.values()
 
     def held(self) -> list[StreamState]:
         """Streams whose sliding window a live reader holds open."""

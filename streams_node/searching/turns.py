@@ -9,11 +9,15 @@ from streams_node.errors import Overloaded
 
 
 class Turns:
-    """On the event loop only. A stream that many search delays others by one search at most."""
+    """On the event loop only. A stream that many search delays others by one search at most.
+
+    `limit` and `waiting_max` may change at any time; what is under way goes on.
+    """
 
     def __init__(self, at_once: int, waiting_max: int) -> None:
-        self._free = at_once
-        self._waiting_max = waiting_max
+        self.limit = at_once
+        self.active = 0
+        self.waiting_max = waiting_max
         self._queues: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
         self.waiting = 0
 
@@ -27,10 +31,10 @@ class Turns:
             self._leave()
 
     async def _enter(self, stream: int) -> None:
-        if self._free:
-            self._free -= 1
+        if self.active < self.limit:
+            self.active += 1
             return
-        if self.waiting >= self._waiting_max:
+        if self.waiting >= self.waiting_max:
             raise Overloaded("the queue of searches is full; try again")
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(stream, deque()).append(mine)
@@ -44,13 +48,21 @@ class Turns:
         finally:
             self.waiting -= 1
 
+    def bound(self, at_once: int, waiting_max: int) -> None:
+        """Other bounds from now on."""
+        self.limit, self.waiting_max = at_once, waiting_max
+        self._admit()
+
     def _leave(self) -> None:
-        while self._queues:
+        self.active -= 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._queues and self.active < self.limit:
             stream, queue = self._queues.popitem(last=False)
             found = queue.popleft()
             if queue:
                 self._queues[stream] = queue  # behind the others
             if not found.done():
+                self.active += 1
                 found.set_result(None)
-                return
-        self._free += 1

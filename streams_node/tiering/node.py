@@ -10,6 +10,7 @@ from streams_node.cache import Cache, Limits
 from streams_node.collector import Collector
 from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
+from streams_node.http.tiers import TierFacts
 from streams_node.indexing.desk import Desk, Parts
 from streams_node.indexing.leases import LEASES_A_CLAIM
 from streams_node.ingest.batches import Batch
@@ -22,6 +23,7 @@ from streams_node.observe.metrics import Metrics
 from streams_node.placement.made import Made
 from streams_node.read.cold import ColdReader
 from streams_node.segmenter.stage import Segmenter
+from streams_node.tiering.facts import facts
 from streams_node.tiering.gauges import register
 from streams_node.tiering.indexing import Indexing, store_at
 from streams_node.tiering.pressure import Pressure, stick
@@ -83,6 +85,9 @@ class Tiering:
     @property
     def desk(self) -> Desk | None:
         return None if self.indexing is None else self.indexing.desk
+
+    def facts(self) -> TierFacts:
+        return facts(self)
 
     def listening(self, url: str) -> None:
         """The operator's routes can be reached from this machine."""

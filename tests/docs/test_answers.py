@@ -19,7 +19,7 @@ from streams_node.http.openapi import document
 from streams_node.http.routes import ROUTES, Route
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 from tests.docs.index_walk import walk_indexes
-from tests.docs.searches import walk_aggregations, walk_searches
+from tests.docs.searches import walk_aggregations, walk_bucket_searches, walk_searches
 from tests.docs.subscriptions import walk_subscriptions
 
 JSON = {"content-type": "application/json"}
@@ -59,7 +59,19 @@ class Watched:
 
 async def walk(node: Watched) -> None:
     """Every success that can be had without waiting, and the refusals a client meets in a day."""
-    for path in ("/", "/health", "/healthz", "/livez", "/readyz", "/metrics", "/openapi.json", "/docs", "/v1/streams"):
+    for path in (
+        "/",
+        "/health",
+        "/healthz",
+        "/livez",
+        "/readyz",
+        "/metrics",
+        "/openapi.json",
+        "/docs",
+        "/v1/streams",
+        "/v1/server/_details",
+        "/v1/server/_mem",
+    ):
         await node("GET", path)
     await node("GET", "/", {"accept": "text/html,*/*"})
     await node("GET", "/v1/streams?limit=x")
@@ -76,6 +88,7 @@ async def walk(node: Watched) -> None:
         await walk_declarations(node, f"{base}d{len(base)}")
         await walk_searches(node, f"{base}q{len(base)}")
         await walk_aggregations(node, f"{base}r{len(base)}")
+    await walk_bucket_searches(node)
     await node("PUT", "/v1/stream/s/snapshot")
     await node("GET", "/agents/streams?limit=1")
     await node("GET", "/agents/streams?limit=0")

@@ -30,6 +30,7 @@ NO_SETTINGS = {
     "lease_ms",
     "took_ms",
     "interval_ms",
+    "runtime_bytes",
 }
 
 
