@@ -66,9 +66,7 @@ class Values:
         fields = self._fields.get(batch.meaning)
         if fields is None:
             fields = self._fields[batch.meaning] = _exact_fields(records.subject.search)
-        tables = [_exact_table(field, batch, records) for field in fields]
-        if tables:
-            self._objects[-1][1].append(exact.values_of(pa.concat_tables(tables)))
+        self._objects[-1][1].extend(_counted(field, batch, records) for field in fields)
 
     def finish(self, place: Place, covers: Sequence[Cover]) -> Made:
         built = exact.build(self._objects, place.path)
@@ -158,15 +156,26 @@ def _contributors(subject: Subject) -> list[Contributor]:
     return [Contributor(rollup, search, subject.version) for rollup in found.values() if search is not None]
 
 
-def _exact_table(field: Field, batch: Batch, records: Records) -> Any:
-    """(stream, field, value) of all values of a field, as binary: text may hold what UTF-8 does not."""
+def _counted(field: Field, batch: Batch, records: Records) -> Any:
+    """All values of a field, counted. As binary: text may hold what UTF-8 does not."""
     column = records.table.column(field)
-    values, streams = _texts(field.kind, column.values), batch.table.column("stream").combine_chunks()
+    streams, array = batch.table.column("stream").combine_chunks(), column.array(field.kind)
+    if array is not None:
+        return exact.counted(streams, field.name, _spelled(field.kind, array))
+    values = _texts(field.kind, column.values)
     if column.many:
         extra = [(records.streams[at], value) for at, found in column.many.items() for value in found[1:]]
         values = [*values, *_texts(field.kind, [value for _, value in extra])]
         streams = pa.concat_arrays([streams, pa.array([stream for stream, _ in extra], pa.int64())])
-    return pa.table([streams, pa.repeat(field.name, len(values)), _binary(values)], names=["stream", "field", "value"])
+    return exact.counted(streams, field.name, _binary(values))
+
+
+def _spelled(kind: Kind, values: Any) -> Any:
+    """`exact_text` of an array, as binary; what Arrow spells in another way, once for each distinct value."""
+    if kind is Kind.FLOAT or kind is Kind.DATE:
+        encoded = values.dictionary_encode()
+        return _binary(_texts(kind, encoded.dictionary.to_pylist())).take(encoded.indices)
+    return values.cast(pa.string()).cast(pa.binary())
 
 
 def _binary(texts: list[str | None]) -> Any:

@@ -1,24 +1,22 @@
-"""Builds a companion: columns of many records in, one file out.
+"""Builds a companion: columns of many records in, one file out."""
 
-Tantivy takes documents as JSON. It fails a whole batch for one value of a type that it does not expect, so that what
-reaches it has the column's type already, whatever the record had.
-"""
-
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
 
 from indexers.companion.layout import HAS, INEXACT, ROW, SEG, TERM_BYTES_MAX, TS, ColumnsOf, Layout
 from indexers.companion.pack import Directory, FieldFacts, write_pack
 from indexers.companion.stitch import META, named_by_content
+from indexers.companion.texts import Texts, translated
 from indexers.messages import Cover
-from indexers.records import Column, Table
+from indexers.records import Column, Table, milliseconds
 from indexers.runs import Written
-from search.language import Canonical, words
+from search.language import words
 from search.language.dates import MS_NS
 from streams_node.schema.search_config import Kind
 
@@ -27,9 +25,11 @@ from streams_node.schema.search_config import Kind
 HEAP_BYTES = 64_000_000
 # Of what is ASCII: letters in lower case, digits, and a space for anything else. Ten times as fast on bytes as on text.
 _LOWER_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
-_CHARS_SURE = TERM_BYTES_MAX // 4  # text of so few characters has no longer term, however they are spelled
+_BYTES_SURE = TERM_BYTES_MAX // 4  # text of so few bytes has no longer term, in lower case neither
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_BOUNDED = (Kind.INTEGER, Kind.FLOAT, Kind.DATE)
+_WORDED = (Kind.KEYWORD, Kind.TEXT)
+_WHOLE = (Kind.INTEGER, Kind.DATE)
+_BOUNDED = (*_WHOLE, Kind.FLOAT)
 _Inexact = dict[int, list[str]]  # documents of a batch -> the columns that do not hold all
 
 
@@ -46,28 +46,30 @@ class Writer:
 
     def add(self, streams: Sequence[int], seqs: Sequence[int], times: Sequence[int], table: Table) -> None:
         """The next documents: which entries they are, when they were appended, and what is in them."""
-        full: dict[str, Sequence[Any]] = {SEG: streams, ROW: seqs, TS: times}
-        sparse: dict[str, Sequence[Any]] = {}
-        inexact: _Inexact = {}
-        has: list[tuple[str, list[Any]]] = []
+        if not seqs:
+            return
+        texts, inexact = Texts(len(seqs)), _Inexact()
+        if streams[0] == streams[-1] and len(set(streams)) == 1:
+            texts.constant(SEG, streams[0])
+        else:
+            texts.numbers(SEG, pa.array(streams, pa.uint64()))
+        texts.numbers(ROW, pa.array(seqs, pa.uint64()))
+        texts.numbers(TS, pa.array(times, pa.int64()))
+        has: list[tuple[str, Column]] = []
         for columns in self._layout.columns:
             column = table.column(columns.field)
             self._facts[columns.field.name].note(column)
-            for name, values in _physical(columns, column, inexact):
-                if None in values:
-                    sparse[name] = values
-                else:
-                    full[name] = values
+            _put(texts, columns, column, inexact)
             if not columns.fast:
-                has.append((columns.column, column.values))
+                has.append((columns.column, column))
         if has:
-            full[HAS] = _marks(has)
-        documents = _documents(full, sparse)
-        for at, found in inexact.items():
-            documents[at][INEXACT] = found
-            for name in found:
-                self._facts[self._name_of(name)].inexact += 1
-        self._feed(documents)
+            _put_marks(texts, has)
+        if inexact:
+            texts.values(INEXACT, [inexact.get(at) for at in range(len(seqs))])
+            for found in inexact.values():
+                for name in found:
+                    self._facts[self._name_of(name)].inexact += 1
+        self._feed(texts.joined())
 
     def rest(self) -> None:
         """Write what was added, and give the memory back. More may be added."""
@@ -107,36 +109,25 @@ class Writer:
             self._writer = index.writer(HEAP_BYTES, 1)  # one thread: documents stay in order
         return self._writer
 
-    def _feed(self, documents: list[dict[str, Any]]) -> None:
+    def _feed(self, texts: Sequence[str]) -> None:
         add = self._open().add_json
-        for document in documents:
+        for text in texts:
             try:
-                add(orjson.dumps(document).decode())
-            except (TypeError, ValueError):  # text that is not Unicode
-                self._feed_inexact(document)
-        self._docs += len(documents)
+                add(text)
+            except (
+                ValueError
+            ):  # nothing is known that would do it; but an entry that is not there would be lost silently
+                self._feed_bare(text)
+        self._docs += len(texts)
 
-    def _feed_inexact(self, document: dict[str, Any]) -> None:
-        """The document without the values that cannot be written."""
-        marked = set(document.get(INEXACT, ()))
-        for name, value in list(document.items()):
-            values = value if isinstance(value, list) else [value]
-            sound = [each for each in values if not isinstance(each, str) or _is_unicode(each)]
-            if len(sound) < len(values):
-                marked.add(name)
-                self._facts[self._name_of(name)].inexact += 1
-                document[name] = sound
-        try:
-            self._open().add_json(json.dumps({**document, INEXACT: sorted(marked)}))
-        except ValueError:  # nothing is known that would do it; but an entry that is not there would be lost silently
-            self._feed_bare(document)
-
-    def _feed_bare(self, document: dict[str, Any]) -> None:
+    def _feed_bare(self, text: str) -> None:
         """Which entry it is, and that nothing is known of it."""
-        columns = [each.column for each in self._layout.columns]
+        document = orjson.loads(text)
         for facts in self._facts.values():
             facts.inexact += 1
-        self._open().add_json(json.dumps({name: document[name] for name in (SEG, ROW, TS)} | {INEXACT: columns}))
+        bare = {name: document[name] for name in (SEG, ROW, TS)}
+        bare[INEXACT] = [each.column for each in self._layout.columns]
+        self._open().add_json(orjson.dumps(bare).decode())
 
 
 class _Facts:
@@ -152,9 +143,8 @@ class _Facts:
     def note(self, column: Column) -> None:
         self._docs += column.present()
         if self._columns.field.kind in _BOUNDED:
-            values = _known(column)
-            if values:
-                least, most = min(values), max(values)
+            least, most = _bounds(column, self._columns.field.kind)
+            if least is not None:
                 self._least = least if self._least is None else min(least, self._least)
                 self._most = most if self._most is None else max(most, self._most)
 
@@ -169,34 +159,28 @@ class _Facts:
         )
 
 
-def _documents(full: Mapping[str, Sequence[Any]], sparse: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """A document a row: Tantivy takes no null, so what is sparse is put in where there is something."""
-    names = tuple(full)
-    documents = [dict(zip(names, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    for name, values in sparse.items():
-        for document, value in zip(documents, values, strict=True):
-            if value is not None:
-                document[name] = value
-    return documents
-
-
-def _physical(columns: ColumnsOf, column: Column, inexact: _Inexact) -> list[tuple[str, list[Any]]]:
-    """The Tantivy columns of a field, each with a value, a list of values, or None, for each document."""
+def _put(texts: Texts, columns: ColumnsOf, column: Column, inexact: _Inexact) -> None:
+    """The Tantivy columns of a field."""
     kind, name = columns.field.kind, columns.column
-    if kind is Kind.KEYWORD:
-        return [(name, _keywords(name, column, inexact))]
-    if kind is Kind.TEXT:
-        for at in column.many:  # a clause wants all its words in one value
-            _note(inexact, at, name)
-        return [(name, _worded(name, column, inexact))]
-    if kind is Kind.INTEGER:
-        return [(name, _clamped(name, column, inexact))]
+    array = column.array(kind)
+    if kind in _WORDED:
+        if kind is Kind.TEXT:
+            for at in column.many:  # a clause wants all its words in one value
+                _note(inexact, at, name)
+        if array is not None and _longest(array) <= _BYTES_SURE:
+            spelled = array if kind is Kind.KEYWORD else _spaced(array)
+            texts.strings(name, spelled)
+        else:
+            texts.values(name, _fitting(name, column, inexact, kind))
+        return
+    if array is not None:
+        texts.numbers(name, array)
+        if columns.ms is not None:
+            texts.numbers(columns.ms, milliseconds(array))
+        return
+    texts.values(name, _clamped(name, column, inexact) if kind in _WHOLE else _each(column, None))
     if columns.ms is not None:
-        clamped = _clamped(name, column, inexact)
-        if None not in column.values and not column.many:
-            return [(name, clamped), (columns.ms, [ns // MS_NS for ns in column.values])]
-        return [(name, clamped), (columns.ms, _each(column, lambda ns: ns // MS_NS))]
-    return [(name, _each(column, None))]
+        texts.values(columns.ms, _each(column, lambda ns: ns // MS_NS))
 
 
 def _each(column: Column, change: Any) -> list[Any]:
@@ -225,33 +209,19 @@ def _clamped(name: str, column: Column, inexact: _Inexact) -> list[Any]:
     return _each(column, lambda value: min(_INT_MAX, max(_INT_MIN, value)))
 
 
-def _keywords(name: str, column: Column, inexact: _Inexact) -> list[Any]:
-    if _longest(column) <= _CHARS_SURE:
-        return _each(column, None)
+def _fitting(name: str, column: Column, inexact: _Inexact, kind: Kind) -> list[Any]:
+    """Keywords, or the words of each text, joined by spaces as Tantivy splits them there again."""
     found: list[Any] = []
-    for at in range(len(column.values)):
-        values = column.of(at)
-        fitting = [value for value in values if _fits(value)]
-        if len(fitting) < len(values):
-            _note(inexact, at, name)
-        found.append(fitting or None)
-    return found
-
-
-def _worded(name: str, column: Column, inexact: _Inexact) -> list[Any]:
-    """The words of each text, joined by spaces: Tantivy splits them there again."""
-    if _longest(column) <= _CHARS_SURE:
-        return _each(column, _spaced)
-    found: list[Any] = []
-    for at in range(len(column.values)):
-        texts = list[str]()
+    for at in range(len(column)):
+        kept = list[str]()
         for value in column.of(at):
-            known = words(str(value))
-            fitting = list(filter(_fits, known))
-            if len(fitting) < len(known):
+            terms = words(str(value)) if kind is Kind.TEXT else [str(value)]
+            fitting = list(filter(_fits, terms))
+            if len(fitting) < len(terms):
                 _note(inexact, at, name)
-            texts.append(" ".join(fitting))
-        found.append(texts or None)
+            if fitting or kind is Kind.TEXT:
+                kept.append(" ".join(fitting))
+        found.append(kept or None)
     return found
 
 
@@ -261,41 +231,53 @@ def _note(inexact: _Inexact, at: int, name: str) -> None:
         names.append(name)
 
 
+def _bounds(column: Column, kind: Kind) -> tuple[Any, Any]:
+    array = column.array(kind)
+    if array is not None:
+        found = pc.min_max(array).as_py()
+        return found["min"], found["max"]
+    known = _known(column)
+    return (min(known), max(known)) if known else (None, None)
+
+
 def _known(column: Column) -> list[Any]:
-    values = column.flat()
-    return [value for value in values if value is not None] if None in values else values
+    return [value for value in column.flat() if value is not None]
 
 
-def _longest(column: Column) -> int:
-    values = column.flat()
-    return max(map(len, filter(None, values) if None in values else values), default=0)
+def _longest(array: Any) -> int:
+    return int(pc.max(pc.binary_length(array)).as_py() or 0)
 
 
-def _spaced(text: str) -> str:
-    """The words of a text with white space between them: of what is ASCII, at the speed of C."""
-    if text.isascii():
-        return text.encode().translate(_LOWER_WORDS).decode()
-    return " ".join(words(text))
+def _spaced(array: Any) -> Any:
+    """Texts with white space between their words: of what is ASCII, at the speed of C."""
+    found = translated(array, _LOWER_WORDS)
+    if found is None:
+        texts = [None if text is None else " ".join(words(text)) for text in array.to_pylist()]
+        found = pa.array(texts, pa.string())
+    return found
 
 
-def _fits(term: Canonical) -> bool:
-    text = str(term)
-    return len(text) <= _CHARS_SURE or len(text.encode("utf-8", "surrogatepass")) <= TERM_BYTES_MAX
-
-
-def _marks(has: Sequence[tuple[str, list[Any]]]) -> list[str]:
-    """The column `has`: mostly one text for all documents."""
-    names = ["," + name for name, values in has if None not in values]
-    marks = ["".join(names)] * len(has[0][1])
-    for name, values in has:
-        if None in values:
-            marks = [mark if value is None else f"{mark},{name}" for mark, value in zip(marks, values, strict=True)]
-    return [mark and mark + "," for mark in marks]
-
-
-def _is_unicode(text: str) -> bool:
+def _fits(term: str) -> bool:
     try:
-        text.encode()
+        return len(term.encode()) <= TERM_BYTES_MAX
     except UnicodeEncodeError:
         return False
-    return True
+
+
+def _put_marks(texts: Texts, has: Sequence[tuple[str, Column]]) -> None:
+    """The column `has`: mostly one text for all documents."""
+    marks = [_mark(name, column) for name, column in has]
+    if all(isinstance(mark, str) for mark in marks):
+        whole = "".join(marks)
+        texts.constant(HAS, whole and f"{whole},")
+        return
+    joined = pc.binary_join_element_wise(*(pa.scalar(m) if isinstance(m, str) else m for m in marks), "")
+    texts.strings(HAS, pc.if_else(pc.equal(joined, ""), "", pc.binary_join_element_wise(joined, pa.scalar(","), "")))
+
+
+def _mark(name: str, column: Column) -> Any:
+    """What stands for a field in `has`: one text, or a column of it and of nothing."""
+    present = column.present()
+    if present in {0, len(column)}:
+        return f",{name}" if present else ""
+    return pa.array([f",{name}" if value is not None else "" for value in column.values], pa.string())

@@ -17,6 +17,18 @@ Dies     while writing: a file that nothing names.
 
 from indexers.exact.filter import Filter
 from indexers.exact.read import Exact, may_hold
-from indexers.exact.write import FAMILY, STORED_BYTES_MAX, Built, build, merge, utf8, values_of
+from indexers.exact.write import FAMILY, STORED_BYTES_MAX, Built, build, counted, merge, utf8, values_of
 
-__all__ = ["FAMILY", "STORED_BYTES_MAX", "Built", "Exact", "Filter", "build", "may_hold", "merge", "utf8", "values_of"]
+__all__ = [
+    "FAMILY",
+    "STORED_BYTES_MAX",
+    "Built",
+    "Exact",
+    "Filter",
+    "build",
+    "counted",
+    "may_hold",
+    "merge",
+    "utf8",
+    "values_of",
+]

@@ -40,6 +40,7 @@ FAMILY = Family(
     encodings={"hash": "DELTA_BINARY_PACKED"},
 )
 _STREAM = struct.Struct("<q")
+_COUNTED = pa.schema([("stream", pa.int64()), ("field", pa.string()), ("value", pa.binary()), ("count", pa.int64())])
 _ORDER = [(name, "ascending") for name in FAMILY.key]
 
 
@@ -97,6 +98,18 @@ def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living]
             filtered.add(hashes.slice(int(bool(len(last)) and hashes[0] == last[0])))  # begins where a block ended
             last = hashes.slice(len(hashes) - 1)
         return Built(writer.finish(), filtered.finish())
+
+
+def counted(streams: Any, field: str, values: Any) -> Any:
+    """(stream, field, value, count) of the values of a field, distinct; beside each value, or null, its stream."""
+    bounds = pc.min_max(streams).as_py()
+    if bounds["min"] != bounds["max"]:
+        return values_of(pa.table([streams, pa.repeat(field, len(values)), values], names=["stream", "field", "value"]))
+    found = pc.value_counts(values.drop_null())
+    rows = len(found)
+    stream = pa.repeat(pa.scalar(bounds["min"], pa.int64()), rows)
+    columns = [stream, pa.repeat(field, rows), found.field("values").cast(pa.binary()), found.field("counts")]
+    return pa.table(columns, schema=_COUNTED)
 
 
 def values_of(table: Any) -> Any:

@@ -13,7 +13,7 @@ Keeps    a column is what the evaluator would have read; tests/indexers/test_rec
 Dies     holds no state.
 """
 
-from indexers.records.columns import Column, Table
+from indexers.records.columns import Column, Table, milliseconds
 from indexers.records.documents import Documents, Subject, parsed
 
-__all__ = ["Column", "Documents", "Subject", "Table", "parsed"]
+__all__ = ["Column", "Documents", "Subject", "Table", "milliseconds", "parsed"]

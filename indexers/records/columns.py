@@ -1,31 +1,60 @@
 """A column of canonical values a field, over many records at once.
 
-Most columns hold values of one type only. That is seen by one look at their types, and then a whole column is made
-without a call a value; anything else goes the way of the evaluator, value by value.
+Most columns hold values of one type only. Arrow sees that while it takes them, and then a whole column is made without
+a call for each value; anything else goes the way of the evaluator, value by value.
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from indexers.records.documents import Documents
 from search.language import Canonical, canonicalizer
-from search.language.dates import date_ns, milliseconds_ns
+from search.language.dates import MS_NS, date_ns, milliseconds_ns
 from search.language.pointers import flat, getter, segments
 from streams_node.schema.search_config import Field, Kind
 
 _NONE = type(None)
+_TEXTS = (Kind.KEYWORD, Kind.TEXT)
+_ARROW = {
+    Kind.KEYWORD: pa.string(), Kind.TEXT: pa.string(), Kind.FLOAT: pa.float64(), Kind.BOOL: pa.bool_(),
+    Kind.INTEGER: pa.int64(), Kind.DATE: pa.int64(),
+}  # fmt: skip
 _USUAL = r"^\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?Z$"
 
 
-class Column(NamedTuple):
+class Column:
     """What the records have in a field: one value, or None, each; those with several values are in `many`."""
 
-    values: list[Any]
-    many: dict[int, list[Canonical]]
+    def __init__(self, values: list[Any] | None, many: dict[int, list[Canonical]], array: Any = None) -> None:
+        self._values = values
+        self.many = many
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array if self._values is None else self._values)
+
+    @cached_property
+    def values(self) -> list[Any]:
+        return list(self._array.to_pylist()) if self._values is None else self._values
+
+    def array(self, kind: Kind) -> Any:
+        """The values of a field of this kind as Arrow has them: text, doubles, truths, integers of 64 bits.
+
+        None where there is no such array: several values, integers beyond 64 bits, text that is not Unicode.
+        """
+        if self.many:
+            return None
+        if self._array is None:
+            try:
+                self._array = pa.array(self.values, _ARROW[kind])
+            except (pa.ArrowException, UnicodeEncodeError, OverflowError):
+                return None
+        return self._array
 
     def of(self, at: int) -> list[Canonical]:
         """All values of one record."""
@@ -37,6 +66,8 @@ class Column(NamedTuple):
 
     def present(self) -> int:
         """Records with a value."""
+        if self._array is not None:
+            return len(self._array) - int(self._array.null_count)
         return len(self.values) - self.values.count(None)
 
     def flat(self) -> list[Any]:
@@ -83,23 +114,42 @@ class Table:
         if pointer is None:
             return Column([None] * len(self.records), {})
         raw = self.at(pointer)
+        if field.kind in _TEXTS and not field.lowercase:
+            array = _arrow(raw, pa.string())
+            if array is not None:
+                return Column(raw, {}, array)
         types = set(map(type, raw))
         if list in types:
             return _mixed(field, raw)
-        return Column(self._single(field, raw, types), {})
+        return self._single(field, raw, types)
 
-    def _single(self, field: Field, raw: list[Any], types: set[type]) -> list[Any]:
+    def _single(self, field: Field, raw: list[Any], types: set[type]) -> Column:
         """At most one value a record."""
         if types <= {_NONE}:
-            return raw
-        made = None
-        if field.kind is Kind.KEYWORD or field.kind is Kind.TEXT:
+            return Column(raw, {})
+        made: list[Any] | None = None
+        if field.kind in _TEXTS:
             made = _texts(raw, types, lowercase=field.lowercase)
         elif field.kind is Kind.DATE:
+            usual = _usual_dates(raw) if types <= {str, _NONE} else None
+            if usual is not None:
+                return Column(None, {}, usual)
             made = _dates(raw, types)
         elif self._plain:
+            if field.kind is Kind.FLOAT and types <= {int, float, _NONE}:
+                array = _arrow(raw, pa.float64())
+                if array is not None:
+                    return Column(None, {}, pc.add(array, 0.0))  # -0.0 becomes 0.0
             made = _numbers(field.kind, raw, types)
-        return list(map(canonicalizer(field), raw)) if made is None else made
+        return Column(list(map(canonicalizer(field), raw)) if made is None else made, {})
+
+
+def _arrow(raw: list[Any], kind: Any) -> Any:
+    """None where values of other types are among them, or text that is not Unicode."""
+    try:
+        return pa.array(raw, kind)
+    except (pa.ArrowException, UnicodeEncodeError, OverflowError):
+        return None
 
 
 def _mixed(field: Field, raw: list[Any]) -> Column:
@@ -129,22 +179,20 @@ def _texts(raw: list[Any], types: set[type], *, lowercase: bool) -> list[Any] | 
 
 
 def _dates(raw: list[Any], types: set[type]) -> list[Any] | None:
-    if types == {str}:
-        return _usual_dates(raw) or list(map(date_ns, raw))
-    if types == {str, _NONE}:
+    if types <= {str, _NONE}:
         return [None if text is None else date_ns(text) for text in raw]
     if types <= {int, _NONE}:
         return [None if value is None else milliseconds_ns(value) for value in raw]
     return None
 
 
-def _usual_dates(raw: list[Any]) -> list[Any] | None:
-    """What programs write, all at once; None if anything else is among it."""
+def _usual_dates(raw: list[Any]) -> Any:
+    """What programs write, all at once, as nanoseconds; None if anything else is among it."""
     try:
         texts = pa.array(raw, pa.string())
         if not pc.all(pc.match_substring_regex(texts, _USUAL)).as_py():
             return None
-        return list(texts.cast(pa.timestamp("ns", "UTC")).cast(pa.int64()).to_pylist())
+        return texts.cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
     except (pa.ArrowException, UnicodeEncodeError):  # no such day, a year beyond 64 bits, or no Unicode
         return None
 
@@ -160,3 +208,9 @@ def _numbers(kind: Kind, raw: list[Any], types: set[type]) -> list[Any] | None:
     if types <= {int, float, _NONE}:
         return [None if value is None else float(value) + 0.0 for value in raw]
     return None
+
+
+def milliseconds(ns: Any) -> Any:
+    """Of an array of nanoseconds: a time between two milliseconds belongs to the earlier one."""
+    whole = pc.divide(ns, MS_NS)  # towards zero
+    return pc.subtract(whole, pc.less(ns, pc.multiply(whole, MS_NS)).cast(pa.int64()))

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indexers.records import Column, Table
+import pyarrow as pa
+
+from indexers.records import Column, Table, milliseconds
 from indexers.rollups.write import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
 from search.language import Matcher, canonicalizer, exact_text, matcher, query
 from search.language.dates import MS_NS
@@ -23,7 +25,7 @@ _FEW = 1024  # distinct values of a dimension whose texts are remembered
 class Measured:
     """A measure of each record: the columns that it consists of, and which records it cannot be computed for."""
 
-    columns: tuple[list[Any], ...]
+    columns: tuple[Any, ...]
     make: Callable[..., Measure]
     missing: frozenset[int]
 
@@ -58,9 +60,9 @@ class Contributor:
             stream=_column(_taken(streams, kept)),
             rollup=self.rollup.name,
             intervals=[each.ms for each in self.rollup.intervals if each.ms <= INTERVAL_MS_MAX],
-            times=[ns // MS_NS for ns in _taken(times.values, kept)],
+            times=_milliseconds(times, kept),
             dimensions=[
-                self._spelled(name, _taken(column.values, kept))
+                self._spelled(name, column, kept)
                 for name, column in zip(self.rollup.dimensions, dimensions, strict=True)
             ],
             measures={
@@ -68,11 +70,13 @@ class Contributor:
             },
         )
 
-    def _spelled(self, name: str, values: Sequence[Any]) -> list[str | None]:
+    def _spelled(self, name: str, column: Column, kept: list[int] | None) -> Any:
         """The exact texts of values. A dimension has few distinct ones."""
         kind = self._config.fields[name].kind
         if kind is Kind.KEYWORD:
-            return list(values)
+            array = column.array(kind)
+            return _taken(column.values if array is None else array, kept)
+        values = _taken(column.values, kept)
         texts = self._texts[name]
         found: list[str | None] = []
         for value in values:
@@ -92,9 +96,13 @@ class Contributor:
                 return Measured((), Counted, frozenset())
             return Measured(([float(taken(record)) for record in table.records],), Counted, frozenset())
         if isinstance(measure, Summary):
-            column = table.column(self._config.fields[measure.field])
-            values = [None if value is None else float(value) for value in column.values]
-            histogram = measure.histogram
+            field = self._config.fields[measure.field]
+            column, histogram = table.column(field), measure.histogram
+            values = column.array(field.kind)
+            if values is None:
+                values = [None if value is None else float(value) for value in column.values]
+            else:
+                values = values.cast(pa.float64(), safe=False)  # the nearest double, as Python takes it
             return Measured(
                 (values,), lambda kept: Summarised(kept, histogram=histogram), frozenset(_without_one(column))
             )
@@ -120,13 +128,23 @@ def _histogram(value: object) -> Mapping[str, float]:
 def _without_one(column: Column) -> set[int]:
     """Records that have no value, or several."""
     found = set(column.many)
-    if None in column.values:
+    if column.present() < len(column):
         found.update(at for at, value in enumerate(column.values) if value is None)
     return found
 
 
-def _taken(values: Sequence[Any], kept: list[int] | None) -> Sequence[Any]:
-    return values if kept is None else [values[at] for at in kept]
+def _milliseconds(times: Column, kept: list[int] | None) -> Any:
+    array = times.array(Kind.DATE)
+    if array is None:
+        return [ns // MS_NS for ns in _taken(times.values, kept)]
+    return milliseconds(_taken(array, kept))
+
+
+def _taken(values: Any, kept: list[int] | None) -> Any:
+    """Of an array or a list."""
+    if kept is None:
+        return values
+    return values.take(pa.array(kept)) if isinstance(values, pa.Array) else [values[at] for at in kept]
 
 
 def _column(streams: Sequence[int]) -> Any:

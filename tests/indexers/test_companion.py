@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 import tantivy
 from hypothesis import given
@@ -259,9 +260,12 @@ def test_a_document_of_ten_megabytes_is_indexed_like_others(tmp_path: Path) -> N
 
 @given(st.text(st.characters(max_codepoint=0x250) | st.sampled_from("ΟΔΟΣςİǅ\u0301日_"), max_size=30))
 def test_the_words_of_a_text_are_those_of_the_evaluator(text: str) -> None:
-    assert [word for word in _spaced(text).split(" ") if word] == words(text)
     lowest = "".join(map(chr, range(128)))
-    assert _spaced(lowest).split() == words(lowest)
+    for texts in ([text], [lowest], [None, lowest, "", text], [lowest, None, lowest[40:]]):
+        spaced = _spaced(pa.array(texts, pa.string())).to_pylist()
+        assert [None if each is None else each.split() for each in spaced] == [
+            None if each is None else words(each) for each in texts
+        ]
 
 
 def test_a_writer_that_rested_goes_on(tmp_path: Path) -> None:
