@@ -32,6 +32,7 @@ _HANDLERS: dict[str, Handler] = {
 }
 _READS = ("GET", "HEAD")  # of a key: the stream's own handlers answer them
 _PLAIN = re.compile(rb"/[0-9A-Za-z._~/-]+")  # no query, nothing encoded
+_LISTS = (b"/streams", b"/streams/_search")
 _TARGETS_MAX = 20_000  # parsed paths kept: about 10 MB
 _COLD = frozenset(
     name.encode() for name in ("v1", "__ursula", *RESERVED_BUCKETS)
@@ -119,7 +120,7 @@ class Edge:
             return None
         if raw_path.startswith(V1):
             target = v1_target(raw_path, path_bytes_max=self._context.settings.stream_path_bytes_max)
-        elif raw_path.rfind(b"/") == 0 or _first(raw_path) in _COLD or raw_path.endswith(b"/streams"):
+        elif raw_path.rfind(b"/") == 0 or _first(raw_path) in _COLD or raw_path.endswith(_LISTS):
             return None
         else:
             target = bucket_target(raw_path)

@@ -86,6 +86,7 @@ ROUTES: tuple[Route, ...] = (
     Route("bucket.get", "GET", "/{bucket}", _P, Access.KEY, "what is known of a bucket"),
     Route("bucket.delete", "DELETE", "/{bucket}", _P, Access.KEY, "delete an empty bucket"),
     Route("bucket.streams", "GET", "/{bucket}/streams", _P, Access.KEY, "list the streams of a bucket"),
+    Route("bucket.search", "POST", "/{bucket}/streams/_search", _P, Access.KEY, "search streams of a bucket"),
     Route("bucket.stream.create", "PUT", "/{bucket}/{stream}", _P, Access.KEY, "create a stream"),
     Route("bucket.stream.append", "POST", "/{bucket}/{stream}", _P, Access.KEY, "append to or close a stream"),
     Route("bucket.stream.read", "GET", "/{bucket}/{stream}", _P, Access.KEY, "read a stream, once or live"),
@@ -190,9 +191,11 @@ _FIXED = {route.pattern: route for route in ROUTES if "{" not in route.pattern}
 _BUCKET = {route.methods: route for route in ROUTES if route.pattern == "/{bucket}"}
 _BUCKET_PATH = re.compile(r"/[^/]+")
 _LISTING_PATH = re.compile(r"/[^/]+/streams")
+_SEARCH_PATH = re.compile(r"/[^/]+/streams/_search")
 _FLUSH_PATH = re.compile(r"/__ursula/flush-cold/[^/]+/[^/]+")
 _ASSET = next(route for route in ROUTES if route.name == "ui.asset")
 _FLUSH = next(route for route in ROUTES if route.name == "flush-cold")
+_SEARCH = next(route for route in ROUTES if route.name == "bucket.search")
 _LISTING = next(route for route in ROUTES if route.name == "bucket.streams")
 
 
@@ -210,6 +213,8 @@ def cold_route(method: str, path: str) -> Route | None:
         return _ASSET
     if _LISTING_PATH.fullmatch(path):
         return _LISTING
+    if _SEARCH_PATH.fullmatch(path):
+        return _SEARCH
     if _FLUSH_PATH.fullmatch(path):
         return _FLUSH
     if path.startswith(DS):

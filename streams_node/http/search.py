@@ -3,24 +3,23 @@
 import asyncio
 import time
 
-import msgspec
-
 from search.engine import SortError, after_of, sort_of
 from search.language import Plan, QueryError, query
 from streams_node.errors import BadSearch
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.reply import Reply, SubRequest
-from streams_node.http.search_request import SearchRequest, of_body, of_query
-from streams_node.http.search_view import SearchView, as_csv, as_ndjson, headers_of, view_of
+from streams_node.http.search_forms import TYPES, formatted
+from streams_node.http.search_request import SearchRequest, of_body, of_members, of_query
+from streams_node.http.search_view import SearchView, headers_of, view_of
 from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning
 from streams_node.protocol import offsets
 from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found
 
 _LONG_CHARS = 1000  # to understand such a query takes about a millisecond
 _MS = 1000
-_TYPES = {"ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
 
 
 async def search(context: Context, request: SubRequest) -> Reply[SearchView]:
@@ -30,7 +29,7 @@ async def search(context: Context, request: SubRequest) -> Reply[SearchView]:
 
 async def search_body(context: Context, request: SubRequest) -> Reply[SearchView]:
     """Asked in a JSON body."""
-    return await _answer(context, request, of_body(request.body, request.query_string))
+    return await _answer(context, request, of_members(of_body(request.body), request.query_string))
 
 
 async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> Reply[SearchView]:
@@ -46,19 +45,25 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
 
 async def _asked(context: Context, state: StreamState, request: SearchRequest, began: float) -> Asked:
     """The request as this stream understands it."""
-    meaning = state.tail_meaning if state.is_json else None
-    if meaning is not None and meaning.problem is not None:
-        raise meaning.problem
-    config = None if meaning is None else meaning.registry.search
+    meaning, config = meaning_of(state)
     plan = await plan_of(context, request.q, config)
-    assert meaning is not None and config is not None  # noqa: S101, PT018 - there is no plan without them
     try:
         keys = sort_of(request.sort, plan, config)
-        after = None if request.after is None else after_of(request.after, keys, _seq_of)
+        after = None if request.after is None else after_of(request.after, keys, seq_of)
     except SortError as problem:
         raise BadSearch(str(problem)) from None
     until = began + request.timeout_ms / _MS
     return Asked(plan, meaning, config, keys, after, request.size, until)
+
+
+def meaning_of(state: StreamState) -> tuple[Meaning, SearchConfig]:
+    """What a stream's entries mean, and how they are searched."""
+    meaning = state.tail_meaning if state.is_json else None
+    if meaning is not None and meaning.problem is not None:
+        raise meaning.problem
+    if meaning is None or meaning.registry.search is None:
+        raise BadSearch("search is not configured for this stream")
+    return meaning, meaning.registry.search
 
 
 async def plan_of(context: Context, text: str, config: SearchConfig | None) -> Plan:
@@ -71,7 +76,7 @@ async def plan_of(context: Context, text: str, config: SearchConfig | None) -> P
         raise BadSearch(problem.message, position=problem.position) from None
 
 
-def _seq_of(token: str) -> int:
+def seq_of(token: str) -> int:
     """The entry whose hit has this offset."""
     position = offsets.decode(token)
     if position is None:
@@ -82,10 +87,6 @@ def _seq_of(token: str) -> int:
 def _reply(state: StreamState, request: SearchRequest, asked: Asked, found: Found, began: float) -> Reply[SearchView]:
     """In a thread."""
     view = view_of(state, request, asked, found, time.monotonic() - began)
-    headers: RawHeaders = headers_of(view)
-    if request.format == "json":
-        text = msgspec.json.encode(view)
-    else:
-        headers.insert(0, (b"content-type", _TYPES[request.format]))
-        text = as_ndjson(view) if request.format == "ndjson" else as_csv(view, asked.config)
+    headers: RawHeaders = [(b"content-type", TYPES[request.format]), *headers_of(view)]
+    text = formatted(request.format, view, ("offset", "score"), asked.config.fields)
     return Reply(408 if found.timed_out else 200, None, text, headers)

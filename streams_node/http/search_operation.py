@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from streams_node.http.bucket_search_operation import bucket_fields, bucket_operation
 from streams_node.http.operation import Answer, Operation, Schema
 
 _TEXT: Schema = {"type": "string"}
@@ -67,12 +68,15 @@ SEARCH_GET = Operation(
 )
 SEARCH = Operation(_TEXT_OF_IT, "", _ANSWERS, f"{_CODES} payload_too_large", takes=_BODY)
 SEARCH_OPERATIONS: Mapping[str, Operation] = {
-    f"{surface}sub.search{method}": operation
-    for surface in ("", "bucket.")
-    for method, operation in (("", SEARCH), (".get", SEARCH_GET))
+    "bucket.search": bucket_operation(_BODY, _HEADERS),
+    **{
+        f"{surface}sub.search{method}": operation
+        for surface in ("", "bucket.")
+        for method, operation in (("", SEARCH), (".get", SEARCH_GET))
+    },
 }
 
-SEARCH_FIELDS: Mapping[str, Mapping[str, str]] = {
+_FIELDS: Mapping[str, Mapping[str, str]] = {
     "SearchView": {
         "stream": "The name of the stream, as in its `/v1` path.",
         "snapshot_end_offset": "The end of the stream as the search began.",
@@ -139,4 +143,8 @@ SEARCH_FIELDS: Mapping[str, Mapping[str, str]] = {
         "scanned": "Entries that were looked at or ruled out without an index of their text.",
         "evaluated": "Records that were parsed and evaluated.",
     },
+}
+SEARCH_FIELDS: Mapping[str, Mapping[str, str]] = {
+    **_FIELDS,
+    **bucket_fields(_FIELDS["SearchCoverage"], _FIELDS["SearchHit"], _FIELDS["SearchExplain"]),
 }

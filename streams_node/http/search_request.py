@@ -61,14 +61,19 @@ def of_query(query_string: bytes) -> SearchRequest:
     )
 
 
-def of_body(body: bytes, query_string: bytes) -> SearchRequest:
-    """Members of a POST; unknown ones are ignored. `format` may be a parameter, too."""
+def of_body(body: bytes) -> dict[str, Any]:
+    """What a POST has in its body."""
     try:
         given = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise BadSearch("search request must be valid JSON") from None
     if not isinstance(given, dict):
         raise BadSearch("search request must be an object")
+    return given
+
+
+def of_members(given: dict[str, Any], query_string: bytes) -> SearchRequest:
+    """Members of a body; unknown ones are ignored. `format` may be a parameter, too."""
     if "track_total_hits" in given:
         raise BadSearch("track_total_hits is no longer supported")
     sort = given.get("sort")

@@ -1,14 +1,12 @@
 """The answer of a search as clients see it. Made in a thread: it holds up to hundreds of records."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
-from search.engine import highlight, shown
+from search.engine import SortKey, highlight, shown
 from search.language import raw_values
 from search.language.dates import MS_NS
 from streams_node.http.headers import RawHeaders
@@ -16,7 +14,6 @@ from streams_node.http.search_request import SearchRequest
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses, name_of
 from streams_node.protocol.times import rfc3339
-from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found, Hit, Work
 from streams_node.searching.sources import record_of
 
@@ -92,7 +89,7 @@ class SearchView(msgspec.Struct, omit_defaults=True):
     explain: SearchExplain | None = None
 
 
-_HEADERS = tuple(
+COUNTS = tuple(
     name
     for name in SearchCoverage.__struct_fields__
     if name
@@ -106,8 +103,8 @@ _HEADERS = tuple(
 
 def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found, took_s: float) -> SearchView:
     """The whole answer."""
-    coverage = _coverage(state, found)
-    hits = list(_hits(state, request, asked, found))
+    coverage = coverage_of(state, found)
+    hits = list(hits_of(state, request, asked, found))
     last = found.last
     exact = coverage.complete and last is None
     return SearchView(
@@ -119,12 +116,22 @@ def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Fou
         coverage=coverage,
         total=SearchTotal(len(hits), "eq" if exact else "gte"),
         hits=hits,
-        next_search_after=None if last is None else _raw(_sort(state, asked, last)),
-        explain=_explained(found.work) if request.explain else None,
+        next_search_after=None if last is None else as_json(sort_shown(state, asked.keys, last)),
+        explain=explained(found.work) if request.explain else None,
     )
 
 
-def headers_of(view: SearchView) -> RawHeaders:
+class Answered(Protocol):
+    """An answer, whatever it covers."""
+
+    took_ms: int
+    timed_out: bool
+    timeout_ms: int
+    total: SearchTotal
+    coverage: Any
+
+
+def headers_of(view: Answered) -> RawHeaders:
     """The numbers once more, for those who do not look into the body."""
     coverage = view.coverage
     said: list[tuple[str, object]] = [
@@ -133,7 +140,7 @@ def headers_of(view: SearchView) -> RawHeaders:
         ("took-ms", view.took_ms),
         ("total-relation", view.total.relation),
         ("coverage-complete", coverage.complete),
-        *((name.replace("_", "-"), getattr(coverage, name)) for name in _HEADERS),
+        *((name.replace("_", "-"), getattr(coverage, name)) for name in COUNTS),
     ]
     return [(f"search-{name}".encode(), _text(value).encode()) for name, value in said]
 
@@ -144,7 +151,8 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _coverage(state: StreamState, found: Found) -> SearchCoverage:
+def coverage_of(state: StreamState, found: Found) -> SearchCoverage:
+    """What an answer of a stream rests on."""
     omitted, work = found.omitted, found.work
     missing = sum(span.end - span.first for span in omitted)
     in_log = sum(max(0, span.end - max(span.first, found.log_from)) for span in omitted)
@@ -181,14 +189,16 @@ def _coverage(state: StreamState, found: Found) -> SearchCoverage:
     )
 
 
-def _explained(work: Work) -> SearchExplain:
+def explained(work: Work) -> SearchExplain:
+    """What took how long."""
     waited, index, scan, records = (
         round(seconds * _MS, 3) for seconds in (work.waited_s, work.indexed_s, work.parse_s, work.records_s)
     )
     return SearchExplain(waited, index, scan, records, work.opened, work.pruned, work.looked, work.parsed)
 
 
-def _hits(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterable[SearchHit]:
+def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterator[SearchHit]:
+    """The hits of a page, in their order."""
     lenses = StreamLenses(asked.meaning, state.token)
     gets = [(name, raw_values(field, asked.meaning.version)) for name, field in asked.config.fields.items()]
     for hit in found.hits:
@@ -197,8 +207,8 @@ def _hits(state: StreamState, request: SearchRequest, asked: Asked, found: Found
         yield SearchHit(
             offset=state.token(hit.seq + 1),
             score=found.score(record) or 0.0 if hit.score is None else hit.score,
-            sort=_raw(_sort(state, asked, hit)),
-            fields=_raw(fields),
+            sort=as_json(sort_shown(state, asked.keys, hit)),
+            fields=as_json(fields),
             source=msgspec.Raw(text),
             highlight=_marked(asked, record) if request.highlight else None,
         )
@@ -207,14 +217,15 @@ def _hits(state: StreamState, request: SearchRequest, asked: Asked, found: Found
 def _marked(asked: Asked, record: object) -> Any:
     """Pieces of texts, with the places of what matched in them."""
     found = highlight(asked.plan, record, asked.meaning.version)
-    return _raw({name: [{"text": one.text, "marks": one.marks} for one in some] for name, some in found.items()})
+    return as_json({name: [{"text": one.text, "marks": one.marks} for one in some] for name, some in found.items()})
 
 
-def _sort(state: StreamState, asked: Asked, hit: Hit) -> list[object]:
-    return shown(hit.values, asked.keys, lambda seq: state.token(seq + 1))
+def sort_shown(state: StreamState, keys: Sequence[SortKey], hit: Hit) -> list[object]:
+    """The values of a hit's sort keys, as they are sent."""
+    return shown(hit.values, keys, lambda seq: state.token(seq + 1))
 
 
-def _raw(value: Any) -> msgspec.Raw:
+def as_json(value: Any) -> msgspec.Raw:
     """As JSON: text that no UTF-8 spells, and numbers beyond 64 bits, are spelled as Python's own encoder does it."""
     try:
         return msgspec.Raw(msgspec.json.encode(value))
@@ -224,31 +235,3 @@ def _raw(value: Any) -> msgspec.Raw:
 
 def _ms(seconds: float) -> int:
     return round(max(0.0, seconds) * _MS)
-
-
-# --- other forms ---
-
-
-def as_ndjson(view: SearchView) -> bytes:
-    """A line a hit, and at the end one with everything else."""
-    lines = [msgspec.json.encode(hit) for hit in view.hits]
-    rest = {name: getattr(view, name) for name in view.__struct_fields__ if name not in ("hits", "explain")}
-    return b"\n".join([*lines, msgspec.json.encode(rest), b""])
-
-
-def as_csv(view: SearchView, config: SearchConfig) -> bytes:
-    """A row a hit: offset, score, and the fields in the order of their names; what is no text is JSON."""
-    out = io.StringIO(newline="")
-    writer = csv.writer(out)
-    names = sorted(config.fields)
-    writer.writerow(["offset", "score", *names])
-    for hit in view.hits:
-        fields = json.loads(bytes(hit.fields))
-        writer.writerow([hit.offset, hit.score, *(_cell(fields.get(name)) for name in names)])
-    return out.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

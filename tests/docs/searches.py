@@ -22,6 +22,12 @@ async def walk_searches(request: Request, path: str) -> None:
     await request("GET", f"{path}-missing/_search?q=card")
 
 
+async def walk_bucket_searches(request: Request) -> None:
+    for asked in (b'{"q":"card"}', b'{"q":"card","timeout_ms":0}', b"{"):
+        await request("POST", "/agents/streams/_search", JSON, asked)
+    await request("POST", "/missing-bucket/streams/_search", JSON, b'{"q":"card"}')
+
+
 async def walk_aggregations(request: Request, path: str) -> None:
     await request("PUT", path, JSON)
     await request("POST", f"{path}/_schema", JSON, json.dumps(DECLARED_ROLLUPS).encode())
