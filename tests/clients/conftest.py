@@ -100,12 +100,13 @@ def own_node(tmp_path: Path) -> Iterator[Node]:
 
 
 class Scenario:
-    """One exported function of scenarios.mjs in a process of its own; what it says are JSON values, one a line."""
+    """A function of scenarios.mjs, or `module.function`, in a process of its own; it says JSON, one value a line."""
 
     def __init__(self, name: str, *arguments: str, environment: Mapping[str, str]) -> None:
         self.name = name
+        module = name if "." in name else f"scenarios.{name}"
         self._process = subprocess.Popen(
-            ["node", "run.mjs", name, *arguments],
+            ["node", "run.mjs", module, *arguments],
             cwd=HERE,
             env=environment,
             stdout=subprocess.PIPE,
