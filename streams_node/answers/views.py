@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 T = TypeVar("T")
 _VIEWS_MAX = 256  # open ones; each has some file descriptors for a segment of Tantivy's
+_MINI = "mini-"  # what the names of companions begin with that only this node has
 _Key = tuple[str, int, tuple[str, ...]]
+
+
+def mini_names(stream: int) -> str:
+    """What the names of a stream's minis begin with; a number comes behind it."""
+    return f"{_MINI}{stream}-"
 
 
 class Unpacked(NamedTuple):
@@ -73,17 +79,23 @@ class Views:
 
     @asynccontextmanager
     async def view(
-        self, covers: Sequence[Covering], config: SearchConfig, version: int, seconds: float
-    ) -> AsyncIterator[tuple[Opened | None, Sequence[Covering]]]:
-        """A view of companions, and those of the covers that it is of. What is not ready in time is later."""
+        self, covers: Sequence[Covering], config: SearchConfig, version: int, seconds: float,
+        more: Sequence[Unpacked] = (),
+    ) -> AsyncIterator[tuple[Opened | None, Sequence[Covering]]]:  # fmt: skip
+        """A view of companions, and those of the covers that it is of. What is not ready in time is later.
+
+        `more` are others of this configuration, which somebody else keeps: if there is a view, all of them are in it.
+        """
         opened: Opened | None = None
         try:
             async with asyncio.timeout(seconds):
-                packs = await self._unpacked(covers)
+                packs = [*await self._unpacked(covers), *more]
                 if packs:
-                    opened = await self._opened(packs, covers[0].config, config, version)
+                    opened = await self._opened(packs, packs[0].directory.config, config, version)
         except TimeoutError:
             log.info("companions were not ready in time", count=len(covers))
+        except FileNotFoundError as problem:  # one of them has just been replaced
+            log.info("companions could not be opened", error=repr(problem))
         if opened is None:
             yield None, ()
             return
@@ -110,6 +122,16 @@ class Views:
             self.bytes -= pack.size
             await self._retired([pack])
 
+    def room(self, name: str) -> Path:
+        """A new folder for somebody who makes companions for views."""
+        folder = self._folder / "made" / name
+        folder.mkdir(parents=True)
+        return folder
+
+    async def retire(self, packs: Sequence[Unpacked]) -> None:
+        """Close the views of companions that somebody else kept, and remove these; what is in use goes on."""
+        await self._retired(packs)
+
     # --- companions ---
 
     async def _unpacked(self, covers: Sequence[Covering]) -> list[Unpacked]:
@@ -130,7 +152,7 @@ class Views:
 
         async def unpack() -> Unpacked | None:
             folder = self._folder / "packs" / f"{cover.made}-{next(self._numbers)}"
-            made = await self._runs.whole(run_of(cover), lambda path: _unpack(path, cover.made, folder))
+            made = await self._runs.whole(run_of(cover), lambda path: unpacked(path, cover.made, folder))
             if made is not None:
                 self._packs[cover.made] = made
                 self.bytes += made.size
@@ -169,6 +191,7 @@ class Views:
         async def open_it() -> Opened:
             folder = self._folder / "views" / str(next(self._numbers))
             opened = await self._runs.run(_open, packs, folder, config, version)
+            await self._supersede(packs)
             self._views[key] = opened
             while len(self._views) > _VIEWS_MAX:
                 await self._let_go(next(iter(self._views)))
@@ -176,8 +199,16 @@ class Views:
 
         return await self._once(key, open_it)
 
+    async def _supersede(self, packs: Sequence[Unpacked]) -> None:
+        """Close the views with older minis of the same stream: nobody asks for them again."""
+        found = {name[: name.rindex("-") + 1] for name in (pack.name for pack in packs) if name.startswith(_MINI)}
+        for key in [key for key in self._views if any(name.startswith(tuple(found)) for name in key[2])]:
+            await self._let_go(key)
+
     async def _let_go(self, key: _Key) -> None:
-        view = self._views.pop(key)
+        view = self._views.pop(key, None)
+        if view is None:
+            return
         view.kept = False
         if not view.users:
             await asyncio.to_thread(_remove, view.folder)
@@ -197,7 +228,8 @@ class Views:
             task.exception()  # seen: whoever waited may have left
 
 
-def _unpack(path: Path, made: str, folder: Path) -> Unpacked:
+def unpacked(path: Path, made: str, folder: Path) -> Unpacked:
+    """The companion in a file, unpacked into a new folder; in a thread."""
     from indexers.companion import Pack  # noqa: PLC0415 - loads tantivy
 
     pack = Pack(path, name=made)

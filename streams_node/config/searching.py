@@ -32,3 +32,14 @@ class SearchSettings(IndexSettings):
         description="Disk for unpacked companions of streams that are searched, in `cache/views/`; one search may take "
         "more for its moment.",
     )
+    search_recent_bytes_max: Bytes = Field(
+        default=64 * MiB,
+        ge=1 * MiB,
+        description="Memory for parsed entries at the ends of streams that are searched; beyond it, they are parsed by "
+        "each search.",
+    )
+    search_minis_bytes_max: Bytes = Field(
+        default=256 * MiB,
+        description="Disk for indexes that this node makes of entries of searched streams until the index driver has "
+        "covered them, in `cache/views/`; beyond it, such entries are looked through. 0: none are made.",
+    )

@@ -45,6 +45,7 @@ class Work:
     decode_s: float = 0.0
     scanned: int = 0  # sealed objects whose entries were looked at
     scanned_s: float = 0.0
+    scan_s: float = 0.0  # to look through what no companion covers: what is sealed and what is not
     tail_docs: int = 0
     tail_s: float = 0.0
     prune_s: float = 0.0

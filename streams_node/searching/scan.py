@@ -13,6 +13,7 @@ from streams_node.read.keyed import Lenses, Pruner
 from streams_node.read.pages import deleted
 from streams_node.read.scan import Bounds, read_matching
 from streams_node.searching.asked import Work
+from streams_node.searching.look import settled
 from streams_node.searching.sieve import Finder, Spans, Wanted
 from streams_node.wal.database import Database
 
@@ -56,7 +57,7 @@ class Scan:
         # A block is looked through from its beginning on: one that does not fit would leave out the newest entries.
         size = min(_BLOCK_MIN, 1 + int(self._bytes / 4 / max(1.0, self._entry_bytes)))
         for block in _blocks(spans, size, oldest_first=oldest_first):
-            if lead.by == "offset" and self._settled(block, oldest_first=oldest_first):
+            if lead.by == "offset" and settled(self._wanted, block, oldest_first=oldest_first):
                 break
             end = block.first if self._spent else await self._block(block)
             self.looked.append(Range(block.first, end))
@@ -66,22 +67,8 @@ class Scan:
         return joined(omitted)
 
     @property
-    def entries(self) -> int:
-        """How many were looked at, or ruled out."""
-        return self.entries_from(0)
-
-    def entries_from(self, seq: int) -> int:
-        """How many of those from one on."""
-        return sum(max(0, span.end - max(span.first, seq)) for span in self.looked)
-
-    @property
     def _spent(self) -> bool:
         return self._bytes <= 0 or time.monotonic() >= self._until
-
-    def _settled(self, block: Range, *, oldest_first: bool) -> bool:
-        """Whether all that is in a block, and behind it, would be behind the page."""
-        last = self._wanted.top.last()
-        return last is not None and (last.seq < block.first if oldest_first else last.seq >= block.end)
 
     async def _block(self, block: Range) -> int:
         """Up to where it was looked at."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from search.engine import SortKey
 from search.engine.sorting import place_of
-from search.language import Plan, Scorer
+from search.language import Plan, Scorer, matcher
 from streams_node.answers.ranges import Range
 from streams_node.errors import LensError
 from streams_node.read.filtered import Filtered
@@ -38,32 +38,33 @@ class Finder:
     def __init__(self, wanted: Wanted, lenses: Lenses, pruner: Pruner, end: int) -> None:
         self.pruner = pruner
         self._top, self._score = wanted.top, wanted.score
+        self._matches = matcher(wanted.plan, wanted.version)
+        self._scored = any(key.by == "score" for key in wanted.keys)
         self._end = end
         self._values = values_of(wanted.keys, wanted.version)
         self._place = place_of(wanted.keys)
-        self._found: tuple[object, float] = (None, 0.0)
+        self._found: tuple[object, float | None] = (None, None)
         self.parsed = 0
-        self._sieve = Filtered(wanted.plan, self._judge, lenses=_Lenient(lenses), raw=True)
+        self._sieve = Filtered(wanted.plan, self._judge, lenses=Lenient(lenses), raw=True)
 
     def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
         for at, text in self._sieve.matching(chunk, bisect_left(chunk.seqs, self._end, 0, count)):
             if text is not None:
                 record, score = self._found
                 seq = chunk.seqs[at]
-                values = self._values(record, seq, score)
+                values = self._values(record, seq, score or 0.0)
                 self._top.take(Hit(self._place(values), seq, score, values, text))
             yield at, None
 
     def _judge(self, record: object) -> bool:
         self.parsed += 1
-        score = self._score(record)
-        if score is None:
+        if not self._matches(record):
             return False
-        self._found = record, score
+        self._found = record, self._score(record) if self._scored else None
         return True
 
 
-class _Lenient:
+class Lenient:
     """Lenses that give nothing instead of a failure."""
 
     def __init__(self, lenses: Lenses) -> None:

@@ -1,0 +1,344 @@
+"""Puts the answer of a search together."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from search.engine import Ask, OneViewNeeded, SortKey
+from search.engine.bm25 import OfRecords, bm25
+from search.engine.sorting import place_of
+from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
+from streams_node.answers import Indexes, configs_of, filter_want
+from streams_node.answers.ranges import Range, within
+from streams_node.answers.views import Opened
+from streams_node.indexing import Covering
+from streams_node.indexing.spans import without
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import StreamLenses
+from streams_node.read.cold import ColdReader
+from streams_node.read.keyed import Pruner
+from streams_node.read.pages import deleted
+from streams_node.schema.search_config import Kind
+from streams_node.searching.asked import Asked, Found, Work
+from streams_node.searching.hits import Hit, Top
+from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.look import look
+from streams_node.searching.minis import Mini, Wish
+from streams_node.searching.recent import Piece
+from streams_node.searching.scan import Budget, Scan, joined
+from streams_node.searching.sieve import Wanted
+from streams_node.searching.sources import record_of
+from streams_node.wal.keys import log_start
+
+if TYPE_CHECKING:
+    from search.engine import Searcher  # loads tantivy
+    from streams_node.searching.service import Searches
+
+_OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
+_COUNTED_MAX = 2048  # entries whose words are counted for scores, where there is no index: 20 ms
+_SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
+
+
+class Answer:
+    """An answer in the making."""
+
+    def __init__(
+        self, searches: "Searches", cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
+    ) -> None:
+        self._searches = searches
+        self._database = searches.database
+        self._cold = cold
+        self._indexes = indexes
+        self._state = state
+        self._asked = asked
+        self._budget = Budget(searches.scan_bytes if asked.scan_bytes is None else asked.scan_bytes, asked.until)
+        self._tail = state.tail  # one moment
+        self._first = state.earliest_seq
+        self._place = place_of(asked.keys)
+        self._top = Top(asked.size, None if asked.after is None else self._place(asked.after))
+        self._lenses = StreamLenses(asked.meaning, state.token)
+        self._work = Work()
+        self._score: Scorer | None = None
+        self._looked: list[Range] = []  # of what no companion covers
+        self._primary_ns_max: int | None = None
+        self._unread: list[Range] = []  # entries that the index could not decide about, and nobody has
+
+    async def found(self, waited_s: float) -> Found:
+        """Search, then fetch what is shown."""
+        self._work.waited_s = waited_s
+        log_from = await self._log_from()
+        spans = self._spans()
+        omitted = await self._searched(spans, await self._covered()) if spans else []
+        timed_out = self._asked.late
+        score = self._score or _scorer(self._asked, ())
+        hits, lost = await self._with_records()
+        omitted = joined([*omitted, *lost])
+        found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, score)
+        found.primary_ns_max, found.last = self._primary_ns_max, self._top.last()
+        await self._account(log_from)
+        if omitted:
+            found.omitted_objects = await objects_of(self._cold, self._state.id, omitted, log_from)
+            found.oldest_omitted_us = await time_of(
+                self._database, self._cold, self._state, self._tail, omitted[0].first
+            )
+        return found
+
+    async def _searched(self, spans: list[Range], covered: "_Covered") -> list[Range]:
+        """Look wherever hits may be, the newest entries first where they may be enough; what was left out."""
+        asked = self._asked
+        pieces = [] if asked.late else await self._recent_pieces(covered)
+        text = has_text(asked.plan)
+        if not text and asked.keys[0] == SortKey("offset"):
+            await self._look(pieces, _without(spans, covered.ranges))
+            last = self._top.last()
+            if last is not None and all(span.end <= last.seq for span in _without(spans, self._looked)):
+                return []  # all the rest would be behind the page
+        answered, omitted = await self._from_index(spans, covered)
+        if text and self._score is None:
+            self._score = await self._searches.run(_scorer, asked, pieces)
+        await self._look(pieces, _without(spans, joined([*answered, *self._looked])))
+        return omitted + await self._scanned(_without(spans, joined([*answered, *self._looked])))
+
+    # --- what was appended lately ---
+
+    async def _recent_pieces(self, covered: "_Covered") -> Sequence[Piece]:
+        """The entries behind all that is covered, parsed."""
+        asked = self._asked
+        first = covered.ranges[-1].end if covered.ranges else self._first
+        began = time.monotonic()
+        pieces = await self._searches.recent.read(
+            self._cold, self._state, asked.meaning, self._lenses, first=first, end=self._tail.seq,
+            scan_bytes=self._budget.bytes, until=asked.until,
+        )  # fmt: skip
+        self._work.parse_s += time.monotonic() - began
+        return pieces
+
+    async def _look(self, pieces: Sequence[Piece], spans: Sequence[Range]) -> None:
+        """Look through parsed entries."""
+        if not pieces or not spans:
+            return
+        with self._stoppable() as over:
+            began = time.monotonic()
+            looked = await self._searches.run(look, pieces, spans, self._wanted(), over)
+        work = self._work
+        work.scan_s += time.monotonic() - began
+        work.parsed += sum(end - first for first, end in looked.ranges)
+        work.bytes += looked.bytes
+        self._looked = joined([*self._looked, *looked.ranges])
+
+    def _wanted(self) -> Wanted:
+        asked = self._asked
+        return Wanted(asked.plan, asked.meaning.version, asked.keys, self._top, self._score or _unscored)
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[Callable[[], bool]]:
+        """What tells a thread to stop: the time is over, or nobody waits any more."""
+        left = threading.Event()
+        try:
+            yield lambda: self._asked.late or left.is_set()
+        finally:
+            left.set()
+
+    async def _log_from(self) -> int:
+        """Where the entries begin that no object has."""
+        published = 0 if self._cold is None else self._state.cold_below
+        low = max(self._first, published)
+        return max(low, await self._database.readers.run(log_start, self._tail, low))
+
+    def _spans(self) -> list[Range]:
+        """What of the stream may be on the page."""
+        first, end = self._first, self._tail.seq
+        lead, after = self._asked.keys[0], self._asked.after
+        if after is not None and lead.by == "offset" and isinstance(after[0], int):
+            first, end = (first, min(end, after[0])) if lead.descending else (max(first, after[0] + 1), end)
+        return [Range(first, end)] if first < end else []
+
+    # --- what companions cover ---
+
+    async def _covered(self) -> "_Covered":
+        """Companions of the stream that can be read: those in the catalogue, and the minis of this node."""
+        indexes, state, meaning = self._indexes, self._state, self._asked.meaning
+        views = None if indexes is None else indexes.views
+        config = configs_of(meaning, is_json=state.is_json).get("companion")
+        if indexes is None or views is None or config is None:
+            return _Covered((), (), [])
+        covers = [
+            cover
+            for cover in await indexes.covers(state.id, "companion", config)
+            if cover.end_seq > self._first and indexes.runs.usable(cover.made)
+        ]
+        ranges = joined([Range(cover.first_seq, cover.end_seq) for cover in covers])
+        minis = await self._searches.minis.of(views, state.id, meaning, config, ranges, self._first)
+        covered = _Covered(covers, minis, joined([*ranges, *(Range(mini.first, mini.end) for mini in minis)]))
+        for gap in _without([Range(self._first, self._tail.seq)], covered.ranges):
+            wish = Wish(self._cold, state, meaning, self._lenses, self._asked.config, config, gap, views)
+            if self._searches.minis.want(wish):
+                break
+        return covered
+
+    async def _from_index(self, spans: list[Range], covered: "_Covered") -> tuple[list[Range], list[Range]]:
+        """Search the view. Which spans need not be looked at any more, and of those, what was left out."""
+        asked, indexes = self._asked, self._indexes
+        views = None if indexes is None else indexes.views
+        if indexes is None or views is None or not covered.ranges or asked.late:
+            return [], []
+        began = time.monotonic()
+        seconds = (asked.until - began) * _OPENING_SHARE
+        packs = [mini.pack for mini in covered.minis]
+        async with views.view(covered.covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
+            self._work.open_s = time.monotonic() - began
+            if opened is None:
+                return [], []
+            ranges = [Range(cover.first_seq, cover.end_seq) for cover in ready]
+            ranges += [Range(mini.first, mini.end) for mini in covered.minis]
+            answered = joined([part for each in ranges for part in within(spans, *each)])
+            try:
+                whole = await self._page(opened.searcher, answered)
+            except OneViewNeeded:
+                return [], []
+            self._work.indexed = len(ready)
+            self._work.opened = len(opened.packs)
+            self._work.families |= _families(asked)
+            self._primary_ns_max = _primary(opened, asked.config.primary_timestamp_field, self._state.id)
+        kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
+        return answered, kept if whole else answered
+
+    async def _page(self, searcher: "Searcher", spans: list[Range]) -> bool:
+        """The best hits of the view; whether all of it was looked at."""
+        asked, work = self._asked, self._work
+        if has_text(asked.plan):
+            self._score = await self._searches.run(searcher.scorer, asked.plan)
+        loop = asyncio.get_running_loop()
+
+        def records(seqs: Sequence[int]) -> Mapping[int, object]:
+            return asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result()
+
+        began = time.monotonic()
+        with self._stoppable() as over:
+            ask = Ask(
+                plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
+                after=asked.after, size=asked.size, over=over,
+            )  # fmt: skip
+            page = await self._searches.run(searcher.page, ask)
+        work.indexed_s = time.monotonic() - began
+        work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
+        work.parsed += page.verified
+        self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
+        return not page.timed_out
+
+    async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        """Entries that the index cannot decide about."""
+        texts = await self._texts(seqs, self._asked.until)
+        self._unread += [Range(seq, seq + 1) for seq in seqs if seq not in texts]
+
+        def parse() -> dict[int, object]:
+            return {seq: record_of(self._lenses, seq, text)[0] for seq, text in texts.items()}
+
+        return await asyncio.to_thread(parse)
+
+    # --- what no companion covers, and is not parsed yet ---
+
+    async def _scanned(self, spans: list[Range]) -> list[Range]:
+        if not spans:
+            return []
+        parts, began = (self._database, self._cold), time.monotonic()
+        scan = Scan(parts, self._state, self._wanted(), self._lenses, self._pruner(), self._budget, self._work)
+        omitted = await scan.run(spans)
+        self._work.scan_s += time.monotonic() - began
+        self._work.parse_s += time.monotonic() - began
+        self._looked = joined([*self._looked, *scan.looked])
+        return omitted
+
+    async def _account(self, log_from: int) -> None:
+        """What was looked at, by where it lies."""
+        work, looked = self._work, self._looked
+        work.held_max = self._top.held_max
+        work.looked = sum(end - first for first, end in looked)
+        work.tail_docs = sum(max(0, end - max(first, log_from)) for first, end in looked)
+        share = work.tail_docs / max(1, work.looked)
+        work.tail_s, work.scanned_s = work.scan_s * share, work.scan_s * (1 - share)
+        if work.looked > work.tail_docs:
+            work.scanned = await objects_of(self._cold, self._state.id, looked, log_from)
+
+    def _pruner(self) -> Pruner | None:
+        asked, indexes = self._asked, self._indexes
+        if indexes is None:
+            return None
+        configs = configs_of(asked.meaning, is_json=self._state.is_json)
+        want = filter_want(asked.plan, configs, 0)
+        return None if want is None else indexes.pruner(self._state.id, [want])
+
+    # --- what is shown ---
+
+    async def _with_records(self) -> tuple[list[Hit], list[Range]]:
+        """The page with the records of its hits; what could not be had is left out, and said to be."""
+        state, until = self._state, max(self._asked.until, time.monotonic() + _SOURCES_S)
+        began = time.monotonic()
+        useful = self._asked.useful
+        best = [hit for hit in self._top.best() if useful is None or useful(hit.rank)]
+        hits = [hit for hit in best if hit.seq >= state.earliest_seq]
+        self._work.sort_s += time.monotonic() - began
+        missing = [hit.seq for hit in hits if hit.text is None]
+        began = time.monotonic()
+        texts = await self._texts(missing, until) if missing else {}
+        self._work.records_s = time.monotonic() - began
+        for hit in hits:
+            hit.text = texts.get(hit.seq, hit.text)
+        if state.gone:
+            raise deleted(state)
+        earliest = state.earliest_seq
+        lost = [Range(hit.seq, hit.seq + 1) for hit in hits if hit.text is None and hit.seq >= earliest]
+        return [hit for hit in hits if hit.text is not None and hit.seq >= earliest], lost
+
+    async def _texts(self, seqs: Iterable[int], until: float) -> Mapping[int, bytes]:
+        parts = self._database, self._cold
+        return await self._searches.texts.of(parts, self._state, seqs, until)
+
+
+class _Covered(NamedTuple):
+    """What of a stream companions cover; `ranges` in order."""
+
+    covers: Sequence[Covering]
+    minis: Sequence[Mini]
+    ranges: list[Range]
+
+
+def _scorer(asked: Asked, pieces: Sequence[Piece]) -> Scorer:
+    """Scores where there is no view: by the statistics of some entries that no companion covers."""
+    records = list(islice((record for piece in pieces for record in piece.records), _COUNTED_MAX))
+    version = asked.meaning.version
+    return bm25(asked.plan, version, OfRecords(records, asked.plan, version))
+
+
+def _unscored(_record: object) -> float | None:
+    return None
+
+
+def _without(spans: list[Range], taken: list[Range]) -> list[Range]:
+    """What of some spans is in none of the others."""
+    return [Range(*span) for span in without(spans, taken)]
+
+
+def _families(asked: Asked) -> set[str]:
+    """What of companions a query is answered by, in the words of the interface."""
+    found = {"col"} if any(key.field is not None for key in asked.keys) else set[str]()
+    for clause in clauses(asked.plan):
+        if isinstance(clause, Text | Prefix) or (isinstance(clause, Compare) and clause.field.kind is Kind.KEYWORD):
+            found.add("fts")
+        else:
+            found.add("col")
+    return found
+
+
+def _primary(opened: Opened, field: str, stream: int) -> int | None:
+    """The latest primary timestamp in companions that are of this stream only."""
+    latest: list[int] = []
+    for pack in opened.packs:
+        if any(cover.stream != stream for cover in pack.directory.covers):
+            return None
+        latest += [int(facts.most) for facts in pack.directory.fields if facts.name == field and facts.most is not None]
+    return max(latest, default=None)

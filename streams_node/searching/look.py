@@ -1,0 +1,61 @@
+"""Looks through parsed entries for hits, in a thread."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from search.engine.sorting import place_of
+from search.language import matcher
+from streams_node.answers.ranges import Range
+from streams_node.searching.hits import Hit, values_of
+from streams_node.searching.recent import Piece
+from streams_node.searching.sieve import Wanted
+
+_AT_ONCE = 64  # entries between two looks at the clock
+
+
+class Looked:
+    """What was looked at, in no order, and the bytes of that."""
+
+    def __init__(self) -> None:
+        self.ranges: list[Range] = []
+        self.bytes = 0
+
+
+def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: Callable[[], bool]) -> Looked:
+    """Hand hits among the entries of the spans to the page in the making; the newest come first, if order allows."""
+    looked, lead = Looked(), wanted.keys[0]
+    by_offset, oldest_first = lead.by == "offset", lead.by == "offset" and not lead.descending
+    matches = matcher(wanted.plan, wanted.version)
+    scored = any(key.by == "score" for key in wanted.keys)
+    values, place = values_of(wanted.keys, wanted.version), place_of(wanted.keys)
+    for piece, part in _parts(pieces, spans, oldest_first=oldest_first):
+        if by_offset and settled(wanted, part, oldest_first=oldest_first):
+            break
+        at = part.first
+        while at < part.end and not over():
+            end = min(part.end, at + _AT_ONCE)
+            for seq in range(at, end):
+                record = piece.records[seq - piece.first]
+                if matches(record):
+                    score = wanted.score(record) if scored else None
+                    row = values(record, seq, score or 0.0)
+                    wanted.top.take(Hit(place(row), seq, score, row, piece.texts[seq - piece.first]))
+            at = end
+        looked.ranges.append(Range(part.first, at))
+        looked.bytes += sum(map(len, piece.texts[part.first - piece.first : at - piece.first]))
+        if at < part.end:
+            break
+    return looked
+
+
+def settled(wanted: Wanted, part: Range, *, oldest_first: bool) -> bool:
+    """Whether all that is in a part, and further on, would be behind the page; in the order of offsets."""
+    last = wanted.top.last()
+    return last is not None and (last.seq < part.first if oldest_first else last.seq >= part.end)
+
+
+def _parts(pieces: Sequence[Piece], spans: Sequence[Range], *, oldest_first: bool) -> Iterator[tuple[Piece, Range]]:
+    for piece in pieces if oldest_first else reversed(pieces):
+        for span in spans if oldest_first else reversed(spans):
+            part = Range(max(span.first, piece.first), min(span.end, piece.end))
+            if part.first < part.end:
+                yield piece, part

@@ -1,0 +1,175 @@
+"""Parsed entries at the ends of streams that are searched: a search parses only what came since the last one.
+
+Keeps    a window is of neighbouring entries up to some moment's end, promoted as the stream means them now. All windows
+         together are bounded by bytes; those of the stream that was not searched for longest leave first, and what is
+         in none is read like anything else.
+"""
+
+import asyncio
+import time
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from streams_node.errors import Gone, StreamsError
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import Meaning
+from streams_node.observe.logs import get_logger
+from streams_node.read.cold import ColdReader
+from streams_node.read.filtered import parsed
+from streams_node.read.keyed import Chunk, Lenses, Pruner
+from streams_node.read.scan import Bounds, read_matching
+from streams_node.searching.sieve import Lenient
+from streams_node.wal.database import Database
+
+log = get_logger(__name__)
+ENTRIES_MAX = 8192  # of one stream: a mini-companion takes over long before
+_TEXT_BYTES_MAX = 8 << 20  # of one stream
+_PIECE = 512  # entries
+_STEP_BYTES = 4 << 20
+_NOTHING_SHOWN = 1 << 20
+_TIMES_TEXT, _ENTRY_BYTES = 4, 600  # what a parsed record takes, measured with log events of 13 fields
+_ROOM = 1.25  # entries are of different sizes
+
+
+class Piece(NamedTuple):
+    """Neighbouring entries from `first` on; never changed."""
+
+    first: int
+    texts: Sequence[bytes]
+    records: Sequence[object]
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.texts)
+
+    @property
+    def size(self) -> int:
+        """In memory, about."""
+        return _TIMES_TEXT * sum(map(len, self.texts)) + _ENTRY_BYTES * len(self.texts)
+
+
+class Collector:
+    """A sieve that shows nothing: it keeps all entries before `end`, as they are stored and as they are promoted."""
+
+    key: str | None = None
+    pruner: Pruner | None = None
+
+    def __init__(self, lenses: Lenses, end: int) -> None:
+        self._lenses, self._end = Lenient(lenses), end
+        self._found: dict[int, tuple[bytes, object]] = {}
+
+    def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
+        current_from = self._lenses.current_from
+        for at in range(bisect_left(chunk.seqs, self._end, 0, count)):
+            seq, text = chunk.seqs[at], chunk.data[chunk.begins[at] : chunk.ends[at]]
+            self._found[seq] = text, parsed(text) if seq >= current_from else self._lenses.document(seq, text)
+            yield at, None
+
+    def pieces(self, first: int, end: int) -> Iterator[Piece]:
+        """Of the entries [first, end), which were all looked at."""
+        for at in range(first, end, _PIECE):
+            found = [self._found[seq] for seq in range(at, min(end, at + _PIECE))]
+            yield Piece(at, [text for text, _ in found], [record for _, record in found])
+
+
+class Window:
+    """Of one stream. `pieces` is replaced, never changed: a thread may be looking at it."""
+
+    def __init__(self, meant: object) -> None:
+        self.meant = meant
+        self.lock = asyncio.Lock()
+        self.pieces: tuple[Piece, ...] = ()
+        self.size = 0
+        self.charged = 0  # of it, in the sum of all
+
+    def begin(self, first: int) -> int:
+        """Let go of what lies before an entry; where to read on from."""
+        kept = tuple(piece for piece in self.pieces if piece.end > first)
+        if kept and kept[0].first - first > kept[-1].end - kept[0].first:
+            kept = ()  # more is missing before it than is there
+        if len(kept) < len(self.pieces):
+            self.pieces = kept
+            self.size = sum(piece.size for piece in kept)
+        return self.pieces[-1].end if self.pieces else first
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """What comes behind; a short last piece and a short next one become one."""
+        found = list(self.pieces)
+        for piece in pieces:
+            if found and len(found[-1].texts) + len(piece.texts) <= _PIECE:
+                last = found.pop()
+                self.size -= last.size
+                piece = Piece(last.first, [*last.texts, *piece.texts], [*last.records, *piece.records])  # noqa: PLW2901
+            found.append(piece)
+            self.size += piece.size
+        self.pieces = tuple(found)
+
+
+class Recent:
+    """All windows; on the event loop only."""
+
+    def __init__(self, database: Database, bytes_max: int) -> None:
+        self._database = database
+        self._bytes_max = bytes_max
+        self._windows: OrderedDict[int, Window] = OrderedDict()
+        self.bytes = 0
+
+    async def read(
+        self, cold: ColdReader | None, state: StreamState, meaning: Meaning, lenses: Lenses, *, first: int, end: int,
+        scan_bytes: int, until: float,
+    ) -> Sequence[Piece]:  # fmt: skip
+        """Entries up to `end`, none before `first`: those that are known, and those that came since.
+
+        As many as may be kept, and as fit into half of what may be examined; fewer where they cannot be read in time.
+        """
+        window = self._window(state.id, meaning)
+        each = max(1.0, state.position / max(1, state.next_seq)) * _ROOM
+        room = int(min(_TEXT_BYTES_MAX, scan_bytes / 2, self._bytes_max / (2 * _TIMES_TEXT)) / each)
+        first = max(first, end - min(ENTRIES_MAX, room))
+        with suppress(TimeoutError):  # what is there by then is looked at
+            async with asyncio.timeout(max(0.0, until - time.monotonic())), window.lock:
+                await self._fill(window, cold, state, lenses, first, end, until)
+        self._charge(state.id, window)
+        return [piece for piece in window.pieces if piece.first < end]
+
+    async def _fill(
+        self, window: Window, cold: ColdReader | None, state: StreamState, lenses: Lenses, first: int, end: int,
+        until: float,
+    ) -> None:  # fmt: skip
+        at = window.begin(first)
+        while at < end and time.monotonic() < until:
+            collector = Collector(lenses, end)
+            bounds = Bounds(_NOTHING_SHOWN, _STEP_BYTES, until - time.monotonic())
+            try:
+                scanned = await read_matching(self._database, cold, state, at, collector, bounds)
+            except Gone:
+                raise
+            except StreamsError as problem:
+                log.info("recent entries could not be read", stream=state.id, seq=at, error=problem.message)
+                return
+            stop = min(end, scanned.page.end)
+            window.add(list(collector.pieces(at, stop)))
+            at = stop
+
+    def _window(self, stream: int, meaning: Meaning) -> Window:
+        meant = (meaning.common, meaning.version, meaning.registry.current_from)
+        window = self._windows.get(stream)
+        if window is None or window.meant != meant:
+            if window is not None:
+                self.bytes -= window.charged
+            window = self._windows[stream] = Window(meant)
+        self._windows.move_to_end(stream)
+        return window
+
+    def _charge(self, stream: int, window: Window) -> None:
+        """Count what a window has now, and make room: the ones that were not looked into for longest leave first."""
+        if self._windows.get(stream) is not window:
+            return  # it left meanwhile
+        self.bytes += window.size - window.charged
+        window.charged = window.size
+        while self.bytes > self._bytes_max and self._windows:
+            _, gone = self._windows.popitem(last=False)
+            self.bytes -= gone.charged
