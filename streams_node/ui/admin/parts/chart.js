@@ -1,0 +1,83 @@
+// A chart over time: uPlot, in the colours of the page, as wide as its place.
+import { effect, html, signal, useEffect, useRef } from "../lib/html.js";
+import uPlot from "../vendor/uplot.js";
+import { short } from "../lib/format.js";
+import { theme } from "../views/theme.js";
+
+const turn = signal(0); // grows when the reader's system changes its colours
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (turn.value += 1));
+
+// Canvas knows no custom properties: a probe is asked what they are just now.
+function colour(box, name) {
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  box.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+// `data` is [times in seconds, values, ...]. `bars` draws columns; `onSelect(from, to)` is told of a brush, in seconds.
+export function Chart({ data, label, height = 130, bars = false, series = [{ colour: "--accent" }], show = short, onSelect }) {
+  const box = useRef(null);
+  const plot = useRef(null);
+  const latest = useRef(data);
+  latest.current = data;
+  useEffect(() => {
+    const draw = () => {
+      void theme.value;
+      void turn.value;
+      plot.current?.destroy();
+      plot.current = new uPlot(options({ box: box.current, height, bars, series, show, onSelect }), latest.current, box.current);
+    };
+    const stop = effect(draw);
+    const watcher = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
+    watcher.observe(box.current);
+    return () => {
+      watcher.disconnect();
+      stop();
+      plot.current.destroy();
+    };
+  }, [height, bars, series.length]);
+  useEffect(() => plot.current?.setData(data), [data]);
+  return html`<div class="chart" role="img" aria-label=${label} ref=${box} style=${{ height: `${height}px` }}></div>`;
+}
+
+function options({ box, height, bars, series, show, onSelect }) {
+  const quiet = colour(box, "--quiet");
+  const line = colour(box, "--line");
+  const axis = { stroke: quiet, font: "11px system-ui, sans-serif", ticks: { show: false } };
+  return {
+    width: box.clientWidth || 300,
+    height,
+    padding: [8, 6, 0, 0],
+    legend: { show: false },
+    cursor: { points: { show: !bars }, drag: { x: Boolean(onSelect), y: false, setScale: false }, y: false },
+    select: { show: Boolean(onSelect) },
+    scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, Number.EPSILON) || 1] } },
+    axes: [
+      { ...axis, grid: { show: false }, size: 24, space: 70 },
+      { ...axis, grid: { stroke: line, width: 1 }, size: 52, space: 34, values: (_, marks) => marks.map(show) },
+    ],
+    series: [
+      {},
+      ...series.map((each) => {
+        const ink = colour(box, each.colour);
+        const drawn = { stroke: ink, width: 1.5, points: { show: false }, fill: faint(ink, bars ? 0.75 : 0.12) };
+        return bars ? { ...drawn, width: 0, paths: uPlot.paths.bars({ size: [0.85, 60], align: 1 }) } : drawn;
+      }),
+    ],
+    hooks: {
+      setSelect: [
+        (plot) => {
+          const { left, width } = plot.select;
+          if (!onSelect || width < 4) return;
+          onSelect(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        },
+      ],
+    },
+  };
+}
+
+const faint = (ink, part) => ink.replace(/^rgba?\(([^)]+?)(?:,\s*[\d.]+)?\)$/, (_, rgb) => `rgba(${rgb.split(/[ ,]+/).slice(0, 3).join(",")},${part})`);
