@@ -5,8 +5,9 @@ Keeps    one view, so that no part is merged from parts: entries that are not in
          they may be wrong beyond. Percentiles are approximate: within 1 % of a value.
 
 A value that its column does not hold as it is counts as what it holds: integers outside of 64 bits as the nearest,
-terms beyond 65,530 bytes or without Unicode not at all. `inexact` says in how many documents that may be. An entry
-counts once in each bucket that it has a value in; sums are of all values. Dates are milliseconds.
+terms beyond 65,530 bytes or without Unicode not at all. `inexact` says in how many documents that may be; who can count
+such entries from their records asks for them `apart`, and they are not in the values. An entry counts once in each
+bucket that it has a value in; sums are of all values. Dates are milliseconds.
 """
 
 import math
@@ -77,6 +78,7 @@ class Tally:
     wanted: Mapping[str, Wanted]
     records: Records
     over: Over = never
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +98,7 @@ class Tallied:
     omitted: int
     verified: int
     inexact: int
+    apart: Sequence[int] = ()
 
 
 def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
@@ -113,6 +116,10 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
             if found:
                 ranges = [source.rows_query(first, last) for first, last in _runs(found)]
                 query = some([query, both(base, some(ranges))])
+    apart = list[int]()
+    if tally.apart and (odd := _odd(source, tally.wanted)) is not None:
+        apart, many = _doubtful(source, both(query, odd), tally)
+        query = query if many else without(query, odd)
     if tally.over():
         raise TimeOver
     try:
@@ -125,6 +132,7 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
         omitted=omitted,
         verified=verified,
         inexact=_inexact(source, query, tally.wanted),
+        apart=apart,
     )
 
 
@@ -202,10 +210,14 @@ def _key(field: Field, raw: Any) -> object:
 
 
 def _inexact(source: Source, query: tantivy.Query, wanted: Mapping[str, Wanted]) -> int:
-    names = {name for each in wanted.values() for name in _names(each)} & source.inexact
-    if not names:
-        return 0
-    return source.count(both(query, some([source.inexact_query(source.layout.of(name)) for name in names])))
+    odd = _odd(source, wanted)
+    return 0 if odd is None else source.count(both(query, odd))
+
+
+def _odd(source: Source, wanted: Mapping[str, Wanted]) -> tantivy.Query | None:
+    """Documents of which some column that is looked at does not hold what the record holds."""
+    names = sorted({name for each in wanted.values() for name in _names(each)} & source.inexact)
+    return some([source.inexact_query(source.layout.of(name)) for name in names]) if names else None
 
 
 def _names(wanted: Wanted) -> list[str]:

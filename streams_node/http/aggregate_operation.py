@@ -2,32 +2,68 @@
 
 from collections.abc import Mapping
 
+from streams_node.http.aggregate_wanted import AGGS_MAX, DEPTH_MAX, PERCENTS, PERCENTS_MAX, SIZE, SIZE_MAX
 from streams_node.http.operation import Answer, Operation, Schema
 
 _MOMENT: Schema = {"type": ["string", "number"], "description": "A date; digits in a text are Unix nanoseconds, a "
                    "number is Unix milliseconds."}  # fmt: skip
 _NAMES: Schema = {"type": ["array", "null"], "items": {"type": "string"}}
+_FIELD: Schema = {"type": "string", "description": "An aggregatable field, or an alias of one."}
+_KINDS: Mapping[str, Mapping[str, Schema]] = {
+    "terms": {
+        "field": _FIELD,
+        "size": {"type": "integer", "minimum": 1, "maximum": SIZE_MAX, "default": SIZE},
+    },
+    "date_histogram": {
+        "field": _FIELD,
+        "interval": {"type": "string", "description": "`<integer>` and `ms`, `s`, `m`, `h` or `d`."},
+    },
+    "stats": {"field": _FIELD},
+    "percentiles": {
+        "field": _FIELD,
+        "percents": {
+            "type": "array",
+            "items": {"type": "number", "minimum": 0, "maximum": 100},
+            "maxItems": PERCENTS_MAX,
+            "default": list(PERCENTS),
+        },
+    },
+}
+_AGGS: Schema = {
+    "type": "object",
+    "description": f"Aggregations by name, {AGGS_MAX} at most: each has one of the kinds, and `aggs` of its own below "
+    f"`terms` and `date_histogram`, {DEPTH_MAX} levels deep.",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {
+            **{kind: {"type": "object", "properties": members} for kind, members in _KINDS.items()},
+            "aggs": {"type": "object"},
+        },
+    },
+}
 _BODY: Schema = {
     "type": "object",
-    "required": ["rollup", "from", "to", "interval"],
     "properties": {
-        "rollup": {"type": "string", "description": "One of the stream's `search.rollups`."},
+        "rollup": {"type": "string", "description": "One of the stream's `search.rollups`. Either this or `aggs`."},
         "from": _MOMENT,
         "to": _MOMENT,
         "interval": {"type": "string", "description": "One of the rollup's `intervals`, letter by letter."},
         "q": {"type": ["string", "null"], "description": "Only records that match this query."},
         "group_by": {**_NAMES, "description": "Dimensions of the rollup."},
         "measures": {**_NAMES, "description": "Measures of the rollup; all of them by default."},
+        "aggs": _AGGS,
+        "timeout_ms": {"type": "number", "minimum": 0, "description": "How long the answer may take: 3000 at most."},
     },
 }
 _AGGREGATE = Operation(
-    "What the records of a stream add up to, by a rollup of its `search`, in windows of time [from, to). Windows at "
-    "the edges have only what lies in that range. It has at least what was acknowledged before it was asked: rollups "
-    "answer for what they cover, everything else is counted record by record, within `search_scan_bytes_max` and the "
-    "time. What was left out is in no window, and counted in `coverage`.",
+    "What the records of a stream add up to. By a `rollup` of its `search`: in windows of time [from, to); windows at "
+    "the edges have only what lies in that range. By `aggs`: terms, windows, sums and percentiles of any aggregatable "
+    "fields; `from` and `to` are of the primary timestamp, and may be left out. It has at least what was acknowledged "
+    "before it was asked: indexes answer for what they cover, everything else is counted record by record, within "
+    "`search_scan_bytes_max` and the time. What was left out is in no window, and counted in `coverage`.",
     "",
     (
-        Answer(200, "The windows.", "Cache-Control", "view"),
+        Answer(200, "The windows, or what was asked for in `aggs`.", "Cache-Control", "view"),
         Answer(408, "The time was over: the same body, without what was left out.", "Cache-Control", "view"),
     ),
     "bad_request not_found overloaded payload_too_large",
@@ -43,10 +79,17 @@ AGGREGATE_FIELDS: Mapping[str, Mapping[str, str]] = {
         "stream": "The name of the stream, as in its `/v1` path.",
         "rollup": "The rollup that was asked for.",
         "from": "From this moment on,",
-        "to": "and before this one.",
+        "to": "and before this one. Null where `aggs` were asked for without.",
         "interval": "The length of a window.",
         "coverage": "What the answer rests on.",
         "buckets": "The windows that have something, by time.",
+        "matched": "With `aggs`: how many records it is about.",
+        "inexact": "With `aggs`: how many of them an index holds only roughly, and were too many to be read. Mostly 0.",
+        "aggs": "With `aggs`, by the names that were asked for. Of `terms` the `buckets`, each with a `key` and a "
+        "`count`, how often a record has an `other` value, and by how much a count may be wrong: `error_bound`, mostly "
+        "0. Of `date_histogram` the `buckets`, each with `start`, `end` and `count`. Of `stats` `count`, `sum`, `min`, "
+        "`max` and `avg`. Of `percentiles` the `values` by percent, and whether they are `approximate`. What was asked "
+        "for inside of buckets is in their `aggs`.",
     },
     "AggregateBucket": {
         "start": "Where the window begins: a multiple of the interval since 1970.",
@@ -71,10 +114,10 @@ AGGREGATE_FIELDS: Mapping[str, Mapping[str, str]] = {
         "possible_missing_sealed_rows": "0: what is sealed and not in the bucket yet counts as a part of the log.",
         "possible_missing_wal_rows": "How many of them are in the log only.",
         "used_rollups": "Whether windows of a rollup were used.",
-        "indexed_segments": "Indexed stretches that a rollup answered for.",
+        "indexed_segments": "Indexed stretches that an index answered for.",
         "scanned_segments": "Sealed objects whose entries were counted one by one.",
         "scanned_tail_docs": "Entries of the log that were.",
-        "index_families_used": "`agg` when a rollup was used.",
+        "index_families_used": "`agg` when a rollup was used, `mblk` when metric blocks were, `col` when columns were.",
         "omitted": "The stretches that were left out: each from one offset to another. No window has them.",
     },
 }

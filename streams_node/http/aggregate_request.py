@@ -27,6 +27,16 @@ class AggregateRequest(NamedTuple):
     measures: tuple[str, ...]
 
 
+def timeout_of(given: dict[str, Any], ms_max: int) -> int:
+    """How many milliseconds the answer may take."""
+    ms = given.get("timeout_ms")
+    if ms is None:
+        return ms_max
+    if isinstance(ms, bool) or not isinstance(ms, int | float) or not ms >= 0:
+        raise BadSearch("timeout_ms must be a non-negative number")
+    return int(min(ms, ms_max))
+
+
 def members_of(body: bytes) -> dict[str, Any]:
     """The members of a body; unknown ones are ignored."""
     try:
@@ -41,7 +51,7 @@ def members_of(body: bytes) -> dict[str, Any]:
 def request_of(given: dict[str, Any], config: SearchConfig) -> AggregateRequest:
     """What a body asks of a stream with this configuration."""
     rollup = _rollup(given.get("rollup"), config)
-    begin, end = _moment("from", given.get("from")), _moment("to", given.get("to"))
+    begin, end = moment_of("from", given.get("from")), moment_of("to", given.get("to"))
     if end <= begin:
         raise BadSearch("to must be greater than from")
     interval = given.get("interval")
@@ -66,7 +76,7 @@ def _rollup(given: object, config: SearchConfig) -> Rollup:
     return found
 
 
-def _moment(name: str, given: object) -> int:
+def moment_of(name: str, given: object) -> int:
     """Milliseconds. Digits in a text are nanoseconds; what is finer than a millisecond is cut."""
     if isinstance(given, str):
         ns = _nanoseconds(given.strip())

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streams_node.http.aggregate_request import AggregateRequest
 from streams_node.ingest.state import StreamState
@@ -14,6 +15,7 @@ from streams_node.meaning import name_of
 from streams_node.protocol.times import rfc3339
 from streams_node.schema.search_config import Count
 from streams_node.searching.aggregated import Aggregated
+from streams_node.searching.basis import Basis
 
 _DAY_MS = 86_400_000
 _EXACT_MAX = 1 << 53
@@ -51,14 +53,19 @@ class AggregateBucket(msgspec.Struct):
     groups: list[AggregateGroup]
 
 
-class AggregateView(msgspec.Struct, rename={"begin": "from", "end": "to"}):
+class AggregateView(msgspec.Struct, rename={"begin": "from", "end": "to"}, kw_only=True):
+    """Of a rollup, with buckets; or of `aggs`, with a tree of them."""
+
     stream: str
-    rollup: str
-    begin: str
-    end: str
-    interval: str
+    rollup: str | UnsetType = UNSET
+    begin: str | None
+    end: str | None
+    interval: str | UnsetType = UNSET
     coverage: AggregateCoverage
-    buckets: list[AggregateBucket]
+    buckets: list[AggregateBucket] | UnsetType = UNSET
+    matched: int | UnsetType = UNSET
+    inexact: int | UnsetType = UNSET
+    aggs: dict[str, Any] | UnsetType = UNSET
 
 
 def view_of(state: StreamState, request: AggregateRequest, found: Aggregated) -> AggregateView:
@@ -69,7 +76,7 @@ def view_of(state: StreamState, request: AggregateRequest, found: Aggregated) ->
         begin=iso(request.begin),
         end=iso(request.end),
         interval=request.interval,
-        coverage=_coverage(state, found),
+        coverage=coverage_of(state, found),
         buckets=list(_buckets(request, found)),
     )
 
@@ -102,7 +109,8 @@ def _civil(days: int) -> tuple[int, int, int]:
     return year + 400 * era + (month >= 10), month + (3 if month < 10 else -9), day + 1  # noqa: PLR2004 - of a calendar
 
 
-def _coverage(state: StreamState, found: Aggregated) -> AggregateCoverage:
+def coverage_of(state: StreamState, found: Basis) -> AggregateCoverage:
+    """What an answer rests on."""
     omitted, oldest = found.omitted, found.oldest_omitted_us
     missing = sum(span.end - span.first for span in omitted)
     return AggregateCoverage(

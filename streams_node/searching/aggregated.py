@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from search.language import AllOf, AnyOf, Compare, NotOf, Op, Plan, exact_text
-from streams_node.answers.ranges import Range
 from streams_node.meaning import Meaning
 from streams_node.schema.search_config import Kind, Rollup, SearchConfig
-from streams_node.wal.tails import LogEnd
+from streams_node.searching.basis import Basis
 
 WINDOW_MS_MAX = 1 << 53  # of larger windows no run has rows: they are counted from the entries
 Dimensions = Sequence[str | None]
@@ -60,22 +59,11 @@ class Group(NamedTuple):
     measures: Mapping[str, Any]  # indexers.rollups.Summary
 
 
-@dataclass(slots=True)
-class Aggregated:
-    """Groups in order, and what of the stream is not in them. `log_from`: later entries are in the log only."""
+@dataclass(slots=True, kw_only=True)
+class Aggregated(Basis):
+    """Groups in order."""
 
     groups: Sequence[Group]
-    tail: LogEnd
-    omitted: list[Range]
-    timed_out: bool
-    log_from: int
-    used_rollups: bool = False
-    indexed: int = 0  # covers
-    scanned: int = 0  # sealed objects
-    tail_docs: int = 0
-    omitted_objects: int = 0
-    oldest_omitted_us: int | None = None
-    families: set[str] = field(default_factory=set)
 
 
 def times_of(asked: Asked) -> Times:

@@ -27,6 +27,7 @@ from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
+from streams_node.searching.tallies import Tallies
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start
 
@@ -49,6 +50,7 @@ class Aggregates:
         self._database = database
         self._searches = searches
         self._scan_bytes = scan_bytes_max
+        self.tallies = Tallies(database, searches, scan_bytes_max)
 
     async def aggregate(
         self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
@@ -99,7 +101,7 @@ class _One:
         groups = await self._groups()
         log_from = await self._log_from()
         used = [cover for cover in taken if not any(span.first <= cover.first_seq < span.end for span in omitted)]
-        found = Aggregated(groups, tail, omitted, timed_out, log_from)
+        found = Aggregated(groups=groups, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
         found.indexed = len(used)
         found.used_rollups = bool(used and self._times.windows)
         found.families.update(["agg"] if used else [])

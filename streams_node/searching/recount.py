@@ -3,7 +3,7 @@
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from streams_node.answers.ranges import Range
 from streams_node.errors import Gone, StreamsError
@@ -16,14 +16,17 @@ from streams_node.read.scan import Bounds, read_matching
 from streams_node.searching.scan import Budget, Parts
 from streams_node.searching.sieve import Spans
 
-if TYPE_CHECKING:  # it loads pyarrow
-    from streams_node.searching.totals import Counter
-
 log = get_logger(__name__)
 _AT_ONCE = 1024  # entries that are counted between two looks at the clock
 _STEP_BYTES_MIN, _STEP_BYTES_MAX = 64 << 10, 4 << 20
 _ROOM = 1.25  # entries are of different sizes
 _NOTHING_SHOWN = 1 << 20
+
+
+class Counts(Protocol):
+    """Makes of records a piece of an answer. `plain`: as JSON's fast reader makes them."""
+
+    def counted(self, records: list[Any], *, plain: bool) -> Any: ...
 
 
 class Adding:
@@ -35,7 +38,7 @@ class Adding:
 
     key: str | None = None
 
-    def __init__(self, counter: "Counter", lenses: StreamLenses, pruner: Pruner, end: int) -> None:
+    def __init__(self, counter: Counts, lenses: StreamLenses, pruner: Pruner, end: int) -> None:
         self.pruner = pruner
         self._counter, self._lenses, self._end = counter, lenses, end
         self._pieces: list[tuple[int, Any]] = []
@@ -85,7 +88,7 @@ class Recount:
     def _spent(self) -> bool:
         return self._bytes <= 0 or time.monotonic() >= self._until
 
-    async def run(self, span: Range, counter: "Counter") -> tuple[int, Sequence[Any]]:
+    async def run(self, span: Range, counter: Counts) -> tuple[int, Sequence[Any]]:
         """Up to which entry a span was counted, and the tables of it. Gone when it is trimmed meanwhile."""
         at, tables = span.first, list[Any]()
         while at < span.end and not self._spent:

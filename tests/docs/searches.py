@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from streams_node.testing.inprocess import Answer
 from tests.aggregate.world import DECLARED as DECLARED_ROLLUPS
@@ -33,6 +34,8 @@ async def walk_aggregations(request: Request, path: str) -> None:
     await request("POST", f"{path}/_schema", JSON, json.dumps(DECLARED_ROLLUPS).encode())
     await request("POST", path, JSON, json.dumps({"at": T0, "level": "info", "status": 200, "ms": 1.5}).encode())
     asked = {"rollup": "req", "from": T0, "to": T0 + 60_000, "interval": "1m"}
-    for body in (asked, asked | {"rollup": "none"}):
+    aggs = {"levels": {"terms": {"field": "ms"}, "aggs": {"took": {"stats": {"field": "ms"}}}}}
+    bodies: list[dict[str, Any]] = [asked, asked | {"rollup": "none"}, asked | {"timeout_ms": 0}, {"aggs": aggs}]
+    for body in [*bodies, {"aggs": {}}]:
         await request("POST", f"{path}/_aggregate", JSON, json.dumps(body).encode())
     await request("POST", f"{path}-missing/_aggregate", JSON, json.dumps(asked).encode())

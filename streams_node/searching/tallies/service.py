@@ -1,0 +1,228 @@
+"""Puts an answer together: the view adds up what companions cover, everything else is counted entry by entry."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from streams_node.answers import Indexes, configs_of, filter_want
+from streams_node.answers.ranges import Range, within
+from streams_node.errors import BadSearch, Gone, StreamsError, Unavailable
+from streams_node.indexing.spans import without
+from streams_node.ingest.state import StreamState
+from streams_node.meaning import StreamLenses
+from streams_node.read.cold import ColdReader
+from streams_node.read.keyed import Pruner
+from streams_node.read.pages import deleted
+from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.recount import Recount
+from streams_node.searching.scan import Budget, joined
+from streams_node.searching.service import Searches
+from streams_node.searching.sources import record_of, texts_of
+from streams_node.searching.tallies.parts import Part, add
+from streams_node.searching.tallies.wanted import Asked, Tallied, nothing
+from streams_node.wal.database import Database
+from streams_node.wal.keys import log_start
+
+if TYPE_CHECKING:  # they load pyarrow and tantivy
+    from search.engine import Searcher
+    from search.engine import Tallied as Said
+    from streams_node.searching.tallies.records import RecordTally, Tally
+
+_LOOKS_MAX = 3
+_LATE, _SCAN = "late", "scan"  # why a view says nothing
+_OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next one
+
+
+class Tallies:
+    """Made once a node; on the event loop. Turns and threads are those of searches."""
+
+    def __init__(self, database: Database, searches: Searches, scan_bytes_max: int) -> None:
+        self._database = database
+        self._searches = searches
+        self.scan_bytes = scan_bytes_max
+
+    async def tally(
+        self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
+    ) -> Tallied:
+        """Of the stream as it is when its turn comes. Overloaded when too many wait."""
+        async with AsyncExitStack() as stack:
+            with suppress(TimeoutError):  # there is no time left, and the answer says so
+                async with asyncio.timeout(max(0.0, asked.until - time.monotonic())):
+                    await stack.enter_async_context(self._searches.turns.turn(state.id))
+            for _ in range(_LOOKS_MAX):
+                one = _One(self._database, self._searches, cold, indexes, state, asked, self.scan_bytes)
+                try:
+                    found = await one.found()
+                except StreamsError as problem:
+                    if state.gone:
+                        raise deleted(state) from None
+                    if not isinstance(problem, Gone) or state.earliest_seq == one.first:
+                        raise
+                    continue
+                if state.earliest_seq == one.first:
+                    return found
+        raise Unavailable("entries were trimmed while they were counted; try again")
+
+
+class _One:
+    """An answer in the making."""
+
+    def __init__(
+        self, database: Database, searches: Searches, cold: ColdReader | None, indexes: Indexes | None,
+        state: StreamState, asked: Asked, scan_bytes: int,
+    ) -> None:  # fmt: skip
+        self._database, self._searches = database, searches
+        self._cold, self._indexes = cold, indexes
+        self._state, self._asked = state, asked
+        self._budget = Budget(scan_bytes, asked.until)
+        self._tail = state.tail  # one moment
+        self.first = state.earliest_seq
+        self._lenses = StreamLenses(asked.meaning, state.token)
+        self._configs = configs_of(asked.meaning, is_json=state.is_json)
+        self._unread: list[Range] = []  # entries that the index could not decide about, and nobody has
+        self._parts: dict[str, Part] = nothing(asked.wanted)
+        self._matched = self._inexact = self._indexed = 0
+
+    async def found(self) -> Tallied:
+        """Ask the view, then count what it does not answer."""
+        state, tail = self._state, self._tail
+        spans = [Range(self.first, tail.seq)] if self.first < tail.seq else []
+        answered, omitted = await self._from_index(spans)
+        left, looked = await self._counted([Range(*span) for span in without(spans, answered)])
+        omitted = joined([*omitted, *left, *self._unread])
+        log_from = await self._log_from()
+        found = Tallied(
+            parts=self._parts, matched=self._matched, inexact=self._inexact, tail=tail, omitted=omitted,
+            timed_out=self._asked.late and bool(omitted), log_from=log_from, indexed=self._indexed,
+            families={"col"} if self._indexed else set(),
+        )  # fmt: skip
+        found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
+        if any(span.first < log_from for span in looked):
+            found.scanned = await objects_of(self._cold, state.id, looked, log_from)
+        if omitted:
+            found.omitted_objects = await objects_of(self._cold, state.id, omitted, log_from)
+            found.oldest_omitted_us = await time_of(self._database, self._cold, state, tail, omitted[0].first)
+        return found
+
+    async def _log_from(self) -> int:
+        """Where the entries begin that no object has."""
+        published = 0 if self._cold is None else self._state.cold_below
+        low = max(self.first, published)
+        return max(low, await self._database.readers.run(log_start, self._tail, low))
+
+    # --- what companions cover ---
+
+    async def _from_index(self, spans: list[Range]) -> tuple[list[Range], list[Range]]:
+        """Add up the view. Which spans need not be looked at any more, and which of those are left out."""
+        asked, indexes = self._asked, self._indexes
+        views = None if indexes is None else indexes.views
+        config = self._configs.get("companion")
+        if indexes is None or views is None or config is None or not spans or asked.late:
+            return [], []
+        covers = [
+            cover
+            for cover in await indexes.covers(self._state.id, "companion", config)
+            if within(spans, cover.first_seq, cover.end_seq)
+        ]
+        if not covers:
+            return [], []
+        seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
+        async with views.view(covers, asked.config, asked.meaning.version, seconds) as (opened, ready):
+            if opened is None:
+                return [], []
+            answered = joined([part for cover in ready for part in within(spans, cover.first_seq, cover.end_seq)])
+            said = await self._ask(opened.searcher, answered)
+            if isinstance(said, str):
+                return (answered, answered) if said == _LATE else ([], [])
+            self._indexed = len(ready)
+        await self._take(said)
+        return answered, []
+
+    async def _ask(self, searcher: "Searcher", spans: list[Range]) -> "Said | str":
+        """What the view says, or why it says nothing."""
+        loop = asyncio.get_running_loop()
+        left = asyncio.Event()
+
+        def records(seqs: Sequence[int]) -> Mapping[int, object]:
+            return asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result()
+
+        def over() -> bool:
+            return self._asked.late or left.is_set()
+
+        try:
+            return await self._searches.run(self._said, searcher, spans, records, over)
+        finally:
+            left.set()  # it may be that nobody waits any more
+
+    def _said(self, searcher: "Searcher", spans: list[Range], records: Any, over: Any) -> "Said | str":
+        """In a thread."""
+        from search import engine  # noqa: PLC0415 - see above
+        from streams_node.searching.tallies.indexed import asked_of  # noqa: PLC0415
+
+        tally = engine.Tally(
+            plan=self._asked.plan, stream=self._state.id, spans=spans, wanted=asked_of(self._asked.wanted),
+            records=records, over=over, apart=True,
+        )  # fmt: skip
+        try:
+            said = searcher.aggregate(tally)
+        except engine.TimeOver:
+            return _LATE
+        except engine.OneViewNeeded:
+            return _SCAN
+        except engine.AggregationTooLarge:
+            raise BadSearch("the answer would have too many buckets; ask for less time or longer intervals") from None
+        return _SCAN if said.omitted else said
+
+    async def _take(self, said: "Said") -> None:
+        from streams_node.searching.tallies.indexed import parts_of  # noqa: PLC0415 - see above
+
+        add(self._parts, await self._searches.run(parts_of, self._asked.wanted, said.values))
+        self._matched, self._inexact = said.matched, said.inexact
+        if said.apart:
+            records = await self._records(said.apart)
+            tally = await self._searches.run(self._counter().counted, list(records.values()), plain=False)
+            self._add([tally])
+
+    async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        """Entries that the index cannot decide about, or does not hold as they are."""
+        texts = await texts_of((self._database, self._cold), self._state, seqs, self._asked.until)
+        self._unread += [Range(seq, seq + 1) for seq in seqs if seq not in texts and seq >= self._state.earliest_seq]
+
+        def parse() -> dict[int, object]:
+            return {seq: record_of(self._lenses, seq, text)[0] for seq, text in texts.items()}
+
+        return await asyncio.to_thread(parse)
+
+    # --- what no companion covers ---
+
+    async def _counted(self, spans: list[Range]) -> tuple[list[Range], list[Range]]:
+        """Count entries; what could not be counted, and what was."""
+        parts = self._database, self._cold
+        recount = Recount(parts, self._state, self._lenses, self._pruner(), self._budget)
+        counter = self._counter()
+        omitted = list[Range]()
+        for span in spans:
+            end, tallies = await recount.run(span, counter)
+            await self._searches.run(self._add, tallies)
+            if end < span.end:
+                omitted.append(Range(end, span.end))
+        return joined(omitted), joined(recount.looked)
+
+    def _counter(self) -> "RecordTally":
+        from streams_node.searching.tallies.records import RecordTally  # noqa: PLC0415 - see above
+
+        return RecordTally(self._asked)
+
+    def _add(self, tallies: "Sequence[Tally | None]") -> None:
+        for tally in tallies:
+            if tally is not None:
+                self._matched += tally[0]
+                add(self._parts, tally[1])
+
+    def _pruner(self) -> Pruner | None:
+        if self._indexes is None or self._asked.plan is None:
+            return None
+        want = filter_want(self._asked.plan, self._configs, 0)
+        return None if want is None else self._indexes.pruner(self._state.id, [want])
