@@ -61,6 +61,14 @@ CREATE TABLE index_covers (
     PRIMARY KEY (stream, family, config, first_seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE index_failures (
+    made     TEXT PRIMARY KEY,                 -- the unique end of the key of a sealed object or an index object
+    reason   TEXT NOT NULL,
+    count    INTEGER NOT NULL,                 -- times in a row
+    since_us INTEGER NOT NULL,                 -- of the first one
+    until_us INTEGER NOT NULL                  -- it rests until then
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE index_objects (
     id            INTEGER PRIMARY KEY,
     made          TEXT NOT NULL UNIQUE,        -- the unique end of its key

@@ -55,8 +55,9 @@ SELECT c.family, c.config, c.first_seq, c.end_seq, c.ordinal, c.entries, c.paylo
  WHERE c.stream = :stream AND c.family = :family AND c.config = :config ORDER BY c.first_seq;
 
 -- name: measure
--- How long some streams are, and what of them should be indexed.
+-- How long some streams are, what of them should be indexed, and whether they are the node's own.
 SELECT s.id, max(coalesce(s.fork_seq, 0), s.earliest_seq), h.next_seq, h.position, h.last_row, p.configs,
+       substr(s.name, 1, 2) = '__',
        (SELECT value FROM node WHERE name = 'released_through')
   FROM json_each(:streams) AS w
   CROSS JOIN streams AS s ON s.id = w.value AND s.meaning > 0
@@ -153,3 +154,19 @@ INSERT INTO index_untold (kind, id) VALUES (?, ?) ON CONFLICT (kind, id) DO UPDA
 -- name: index_totals
 -- Living objects of a family.
 SELECT count(*), coalesce(sum(bytes + filter_bytes), 0) FROM index_objects WHERE family = ? AND dead_us IS NULL;
+
+-- name: failures
+-- Objects that could not be used, those that failed last at the end; what is in the bucket no more is left out.
+SELECT f.made, f.reason, f.count, f.since_us, f.until_us FROM index_failures AS f
+ WHERE EXISTS (SELECT 1 FROM objects AS o WHERE o.made = f.made)
+    OR EXISTS (SELECT 1 FROM index_objects AS i WHERE i.made = f.made AND i.dead_us IS NULL)
+ ORDER BY f.until_us, f.made;
+
+-- name: put_failure
+-- An object could not be used.
+INSERT INTO index_failures (made, reason, count, since_us, until_us) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (made) DO UPDATE SET reason = excluded.reason, count = excluded.count, until_us = excluded.until_us;
+
+-- name: keep_failures
+-- Nothing is known any more of objects but these.
+DELETE FROM index_failures WHERE made NOT IN (SELECT value FROM json_each(:made));

@@ -28,7 +28,7 @@ from streams_node.indexing.commit import (
     known,
     retire_unplanned,
 )
-from streams_node.indexing.failures import Failure, Failures
+from streams_node.indexing.failures import Failure, Failures, keep, kept
 from streams_node.indexing.leases import Finished, Lease, Leases
 from streams_node.indexing.plans import plan_some
 from streams_node.indexing.spans import Span, meeting, without
@@ -104,12 +104,14 @@ class Desk:
         self._later: dict[int, float] = {}  # due, but nothing of theirs can be used before a moment
         self._due: dict[int, None] = {}  # in the order in which they are served
         self._change = 0  # of the newest plan that is known here
+        self._restored = False  # what could not be used before this start is known
         self._unplanned: int | None = 0  # streams declared before there were plans: where to go on
         self._planning = asyncio.Lock()
         self._committing = asyncio.Lock()
         self._bell = asyncio.Event()
         self._ended = False
         self._watchers: dict[int, set[asyncio.Event]] = {}
+        self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
 
     # --- drivers ---
 
@@ -150,6 +152,7 @@ class Desk:
             lease = self.leases.find(request.claim, request.fence)
             outcome = await self._database.writer.run(commit, checked, self._parts.now_us())
             self.leases.finish(lease, outcome.covers, outcome.left_out)
+            self.observe("index", self._clock() - lease.began)
         await self._after(lease, outcome, request)
         return Finished(request.fence, outcome.covers, outcome.left_out)
 
@@ -191,6 +194,7 @@ class Desk:
     async def doubt(self, made: str, reason: str) -> None:
         """A reader could not use an index object: if it is not as it was put, what it covered is indexed again."""
         await self._input_failed(made, reason)
+        await self._keep_failures()
 
     # --- people ---
 
@@ -208,12 +212,16 @@ class Desk:
         return found.get(stream)
 
     def outlook(self) -> Outlook:
-        """Of very many streams, the first ones stand for all."""
+        """What waits for a driver; of very many streams, the first ones stand for all.
+
+        The node's own numbers wait for none: a node that nobody uses would start Java for them again and again.
+        """
         now = self._clock()
-        looked = [self._streams[stream] for stream in islice(self._due, _OUTLOOK_MAX)]
-        share = len(self._due) / max(1, len(looked))
+        first = [self._streams[stream] for stream in islice(self._due, _OUTLOOK_MAX)]
+        looked = [each for each in first if each.asked or not each.own]
+        share = len(self._due) / max(1, len(first))
         return Outlook(
-            len(self._due),
+            round(share * len(looked)),
             int(share * sum(each.uncovered for each in looked)),
             int(share * sum(each.bytes for each in looked)),
             now - min((each.due_at for each in looked if each.due_at is not None), default=now),
@@ -374,6 +382,9 @@ class Desk:
                 self._look(stream, self._streams[stream])
 
     async def _follow(self) -> None:
+        if not self._restored:
+            self.failures.restore(await self._database.readers.run(kept))
+            self._restored = True
         while self._unplanned is not None:
             self._unplanned = await self._database.writer.run(
                 plan_some, self._unplanned, _UNPLANNED_AT_ONCE, self._parts.now_us()
@@ -399,7 +410,7 @@ class Desk:
                 await self._database.writer.run(retire_unplanned, stream, self._parts.now_us())
             standing = self._streams.get(stream)
             if standing is None:
-                standing = self._streams[stream] = Standing(*seen[:4])
+                standing = self._streams[stream] = Standing(*seen[:5])
             else:
                 standing.sealed_end = max(standing.sealed_end, seen.sealed_end)
                 standing.uncovered, standing.entry_bytes = seen.uncovered, seen.entry_bytes
@@ -462,6 +473,7 @@ class Desk:
                 await self._input_failed(failed.made, failed.reason)
         for made in lease.sources - {failed.made for failed in request.failed}:
             self.failures.forget(made)
+        await self._keep_failures()
         streams = lease.streams() | outcome.streams
         await self._measure(sorted(streams))
         for stream in streams:
@@ -486,6 +498,11 @@ class Desk:
         for stream in streams:
             self.changed(stream)
         self._ring()
+
+    async def _keep_failures(self) -> None:
+        """For the next start: until then what is in memory counts."""
+        if self.failures.changed:
+            await self._database.writer.run(keep, self.failures.rows())
 
     async def _is_there(self, key: Key, size: int) -> bool:
         try:

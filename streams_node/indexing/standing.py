@@ -26,6 +26,7 @@ class Standing:
     uncovered: int
     entry_bytes: float
     fresh_from: int
+    own: bool = False  # the node's own numbers: they are indexed when a driver runs, and start none
     asked: bool = False
     due_at: float | None = None
 
@@ -41,6 +42,7 @@ class Measured(NamedTuple):
     uncovered: int
     entry_bytes: float
     fresh_from: int
+    own: bool
     stale: bool  # a family covers it that its plan does not have
 
 
@@ -58,14 +60,14 @@ def measure(db: sqlite3.Connection, ends: Mapping[int, int]) -> dict[int, Measur
     through = rows[0][-1] if rows else 0
     late = [(row[0], row[4]) for row in rows if row[4] > through]
     open_at = dict(zip((stream for stream, _ in late), sealed_ends(db, [row for _, row in late], through), strict=True))
-    for stream, start, next_seq, position, _, configs, _ in rows:
+    for stream, start, next_seq, position, _, configs, own, _ in rows:
         sealed = open_at.get(stream)
         end = max(next_seq if sealed is None else sealed, ends[stream])
         has = covered.get(stream, {})
         plan = decode_configs(configs)
         stale = any(family not in plan for family, _ in has)
         if plan or stale:
-            found[stream] = _measured(plan, has, start, end, position / max(next_seq, 1), stale=stale)
+            found[stream] = _measured(plan, has, start, end, position / max(next_seq, 1), own=bool(own), stale=stale)
     return found
 
 
@@ -76,6 +78,7 @@ def _measured(
     end: int,
     entry_bytes: float,
     *,
+    own: bool,
     stale: bool,
 ) -> Measured:
     uncovered, fresh_from = 0, end
@@ -85,4 +88,4 @@ def _measured(
         uncovered = max(uncovered, end - start - entries, end - max(newest, start))
         if entries:
             fresh_from = min(fresh_from, newest)
-    return Measured(end, uncovered, entry_bytes, fresh_from, stale)
+    return Measured(end, uncovered, entry_bytes, fresh_from, own, stale)
