@@ -10,6 +10,11 @@ SELECT name, value FROM node;
 -- Moves one fact.
 UPDATE node SET value = ? WHERE name = ?;
 
+-- name: untouched
+-- Whether nothing was ever stored here, nor a bucket claimed: what a first start leaves that was refused.
+SELECT NOT EXISTS (SELECT 1 FROM node WHERE name IN ('fence', 'generation') AND value <> 0)
+   AND NOT EXISTS (SELECT 1 FROM streams WHERE id > 0) AND NOT EXISTS (SELECT 1 FROM log WHERE row_id > 0);
+
 -- name: insert_object
 -- An object that a generation names. One that is there already stays as it is: applying a generation twice is no harm.
 INSERT INTO objects (made, kind, level, stream, first_seq, end_seq, min_stream, max_stream, streams, entries, bytes, sha256,

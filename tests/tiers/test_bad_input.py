@@ -323,6 +323,19 @@ def test_an_empty_folder_begins_with_the_bucket(place: Path) -> None:
     assert (serve(place, object_store_folder=place / "bucket"))[0] == 0
 
 
+def test_a_refused_start_leaves_a_folder_that_can_still_begin_with_the_bucket(place: Path) -> None:
+    """As its message says: with the flag, on the same folder. One that has been in use stays as it is."""
+    shutil.move(place / "data" / "objects", place / "bucket")
+    shutil.rmtree(place / "data")
+    status, said = serve(place, object_store_folder=place / "bucket")
+    assert (status, "start with --bootstrap-from-store" in said) == (1, True), said
+    status, said = serve(place, "--bootstrap-from-store", object_store_folder=place / "bucket")
+    assert status == 0, said
+    assert re.search(r"began from the object store.*streams=2", said)
+    status, said = serve(place, "--bootstrap-from-store", object_store_folder=place / "bucket")
+    assert (status, "nothing is taken from the object store" in said) == (0, True), said
+
+
 def _without_snapshots(place: Path) -> None:
     shutil.rmtree(place / "data" / "objects" / "catalogue" / "snapshots")
 
