@@ -48,6 +48,7 @@ log = logs.get_logger(__name__)
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of large answers: see decisions/0002
 _MICROS = 1000
+_STREAMS_SHOWN = 5  # in a line of the log
 _INSTANCE_BYTES = 3  # beside the number of the process, which comes again
 _SWITCH_S = 0.0001  # a reader's or writer's thread waits at most this long for the loop (decisions/0002)
 
@@ -167,11 +168,17 @@ def _context(
         stream_tail_bytes_max=settings.hot_tail_stream_bytes_max,
     )
 
+    slow_s = settings.slow_request_ms / 1000
+
     def observe(batch: Batch, began: float, ended: float) -> None:
         metrics.append_wait_seconds.observe(ended - batch.opened)
         metrics.commit_seconds.observe(ended - began)
         metrics.commit_rows.observe(len(batch.writes.rows) // COLUMNS)
         metrics.commit_bytes.observe(batch.bytes)
+        if ended - batch.opened > slow_s:
+            streams = [f"{state.name.bucket}/{state.name.stream}" for state, *_ in batch.touched[:_STREAMS_SHOWN]]
+            times = {"wait_ms": round((began - batch.opened) * 1000), "commit_ms": round((ended - began) * 1000)}
+            log.warning("slow commit", appends=batch.appends, bytes=batch.bytes, streams=streams, **times)
 
     def committed(batch: Batch) -> None:
         live.published(batch)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from streams_node.http.headers import CORS, SECURITY, RawHeaders
+from streams_node.observe.phases import current
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -16,7 +17,10 @@ CYCLE = "streams_node.cycle"  # our own protocol's way to send a whole answer in
 
 
 async def answer(scope: Scope, send: Send, status: int, headers: RawHeaders, body: bytes = b"") -> None:
-    """Send a whole answer. `headers` are complete but for the security lines."""
+    """Send a whole answer. `headers` are complete but for the security lines, and for where its time went."""
+    phases = current.get()
+    if phases is not None:
+        headers = [*headers, (b"server-timing", phases.header())]
     cycle = scope.get(CYCLE)
     if cycle is not None:
         await cycle.answer(status, headers, body)

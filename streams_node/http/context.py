@@ -39,5 +39,6 @@ class Context:
 
     def __post_init__(self) -> None:
         self.searches = Searches(self.database, self.settings)
+        self.searches.turns.observe = self.metrics.search_seconds.observe
         self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)
         self.aggregates = Aggregates(self.database, self.searches, self.settings.search_scan_bytes_max)

@@ -20,6 +20,7 @@ from streams_node.http.problems import problem
 from streams_node.http.routes import SUB_ROUTES, WAITING, Access, RouteClass, cold_route
 from streams_node.http.subs import route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
+from streams_node.observe.phases import Phases, current
 
 log = get_logger(__name__)
 Handler = Callable[[Context, Target, Scope, Receive, Send], Awaitable[int]]
@@ -30,6 +31,8 @@ _HANDLERS: dict[str, Handler] = {
     "HEAD": read.head,
     "DELETE": write.delete,
 }
+_NAMES = {"POST": "stream.append", "GET": "stream.read", "PUT": "stream.create", "HEAD": "stream.head"}
+_NAMES["DELETE"] = "stream.delete"
 _READS = ("GET", "HEAD")  # of a key: the stream's own handlers answer them
 _PLAIN = re.compile(rb"/[0-9A-Za-z._~/-]+")  # no query, nothing encoded
 _LISTS = (b"/streams", b"/streams/_search")
@@ -58,8 +61,12 @@ class Edge:
         if scope["type"] != "http":
             await self._cold(scope, receive, send)
             return
+        began, followed, token = time.perf_counter(), None, None
         try:
             target = self._targets.get(scope["raw_path"]) or self._target(scope["raw_path"])
+            if _is_followed(target, scope["method"]):
+                followed = Phases()
+                token = current.set(followed)
             if target is not None and scope["method"] != "OPTIONS":
                 kind = "stream"
                 status = await self._stream(target, scope["method"], scope, receive, send)
@@ -73,7 +80,32 @@ class Edge:
             status = await self._fail(failure, scope, send)
         finally:
             scope.pop(CYCLE, None)  # the two refer to each other; left alone they would be the garbage collector's work
+            if token is not None:
+                current.reset(token)
         self._context.metrics.count_response(kind, status)
+        if followed is not None and followed.route:
+            self._ended(followed, scope, status)
+        elif followed is None and time.perf_counter() - began > self._slow_s:
+            target = self._targets.get(scope["raw_path"])
+            stream = None if target is None else _shown(target)
+            self._tell_slow(scope, _NAMES.get(scope["method"], ""), status, time.perf_counter() - began, stream, {})
+
+    def _ended(self, phases: Phases, scope: Scope, status: int) -> None:
+        """Count how long an answer took. One that was to wait for something says nothing by its time."""
+        if phases.route in WAITING or b"live=" in scope["query_string"]:
+            return
+        seconds = phases.total
+        self._context.metrics.request_seconds.observe(phases.route, seconds)
+        if seconds > self._slow_s:
+            self._tell_slow(scope, phases.route, status, seconds, phases.stream, phases.shown())
+
+    def _tell_slow(
+        self, scope: Scope, route: str, status: int, seconds: float, stream: str | None, parts: dict[str, float]
+    ) -> None:
+        sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), None)
+        named = {} if stream is None else {"stream": stream}
+        said = {"route": route, "status": status, "seconds": round(seconds, 3), "request_id": request_id(sent_id)}
+        log.warning("slow request", **said, **named, **parts)
 
     def known(self, raw_path: bytes) -> bool:
         """Whether an append to this address may run without a task: it is a path, as it stands, and a stream's."""
@@ -141,6 +173,7 @@ class Edge:
         handler = _HANDLERS.get(method)
         if handler is None:
             raise write.not_allowed(method)
+        self._follow("pk.read" if target.sub else _NAMES[method], target)
         return await handler(self._context, target, scope, receive, send)
 
     async def _sub(self, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:
@@ -154,7 +187,14 @@ class Edge:
             raise
         if route.kind not in self._classes:
             raise Missing("there is nothing at this address")
+        self._follow(route.name.removeprefix("bucket."), target)
         return await serve_sub(self._context, target, method, scope, receive, send)
+
+    def _follow(self, route: str, target: Target) -> None:
+        """The request that is being answered is one of this route."""
+        phases = current.get()
+        if phases is not None:
+            phases.route, phases.stream = route, _shown(target)
 
     def _knows(self, target: Target) -> bool:
         """Whether this listener has the part of a stream, with whatever method."""
@@ -177,16 +217,15 @@ class Edge:
             self._authorize(scope)
         if method == "HEAD" and "GET" in route.methods:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        began = time.perf_counter()
+        phases = current.get()
+        if phases is not None:
+            phases.route = route.name
         sent = Sent(send)
         try:
             async with asyncio.timeout(self._context.settings.request_ms_max / 1000):
                 await self._cold(scope, receive, sent)
         except TimeoutError:
             raise RequestTimedOut from None
-        seconds = time.perf_counter() - began
-        if seconds > self._slow_s and route.name not in WAITING:
-            log.warning("slow request", route=route.name, status=sent.status, seconds=round(seconds, 3))
         return sent.status
 
     def _authorize(self, scope: Scope) -> None:
@@ -216,6 +255,15 @@ class Edge:
 _REFUSED = 429
 
 
+def _is_followed(target: Target | None, method: str) -> bool:
+    """Whether it is worth to know where a request's time goes: that of a write to a stream is the commit's."""
+    return method != "OPTIONS" and (target is None or target.sub is not None or method in _READS)
+
+
+def _shown(target: Target) -> str:
+    return f"{target.name.bucket}/{target.name.stream}"
+
+
 def _without_body(send: Send) -> Send:
     """What answers a HEAD: the head that a GET would have."""
 
@@ -237,6 +285,9 @@ class Sent:
     def __call__(self, message: Message) -> Awaitable[None]:
         if not self.status:
             self.status = message.get("status", 0)
+            phases = current.get()
+            if phases is not None:
+                message = {**message, "headers": [*message["headers"], (b"server-timing", phases.header())]}
         return self._send(message)
 
 

@@ -14,9 +14,10 @@ from streams_node.http.search_request import SearchRequest, of_body, of_members,
 from streams_node.http.search_view import SearchView, headers_of, view_of
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning
+from streams_node.observe.phases import note
 from streams_node.protocol import offsets
 from streams_node.schema.search_config import SearchConfig
-from streams_node.searching import Asked, Found
+from streams_node.searching import Asked, Found, Work
 
 _LONG_CHARS = 1000  # to understand such a query takes about a millisecond
 _MS = 1000
@@ -40,7 +41,16 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
     tiers = context.tiers
     found = await context.searches.search(tiers.reader, tiers.indexes, state, asked)
     context.ledger.touch(state)
+    _note(context, found.work)
     return await context.searches.run(_reply, state, request, asked, found, began)
+
+
+def _note(context: Context, work: Work) -> None:
+    """Where the time of its turn went."""
+    phases = {"open": work.open_s, "index": work.indexed_s, "scan": work.scan_s, "records": work.records_s}
+    for phase, seconds in phases.items():
+        note(phase, seconds)
+        context.metrics.search_seconds.observe(phase, seconds)
 
 
 async def _asked(context: Context, state: StreamState, request: SearchRequest, began: float) -> Asked:

@@ -32,6 +32,8 @@ READ_MODES: tuple[ReadMode, ...] = ("catchup", "long_poll", "sse", "head")
 
 # From a commit on a fast disk to the time limit of a request.
 SECONDS_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# From a small flush to a claim of an index driver.
+STAGE_SECONDS_BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 ROWS_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 BYTES_BOUNDS = (1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25)
 
@@ -70,6 +72,35 @@ class FastHistogram:
         return list(zip(names, map(float, accumulate(self._counts)), strict=True))
 
 
+class HistogramFamily:
+    """Histograms of one name, told apart by one label. Its values are ours, and capped nevertheless."""
+
+    def __init__(self, name: str, label: str, help_text: str, bounds: Iterable[float] = SECONDS_BOUNDS) -> None:
+        self.name = name
+        self.label = label
+        self.help_text = help_text
+        self._bounds = tuple(bounds)
+        self._of: dict[str, FastHistogram] = {}
+
+    def observe(self, value: str, seconds: float) -> None:
+        found = self._of.get(value)
+        if found is None:
+            if len(self._of) >= LABEL_VALUES_MAX:
+                value = _OTHER
+            found = self._of.setdefault(value, FastHistogram(self._bounds))
+        found.observe(seconds)
+
+    def count(self, value: str) -> int:
+        found = self._of.get(value)
+        return 0 if found is None else found.count
+
+    def family(self) -> Metric:
+        shown = HistogramMetricFamily(self.name, self.help_text, labels=(self.label,))
+        for value, histogram in list(self._of.items()):
+            shown.add_metric((value,), histogram.cumulative(), histogram.total)
+        return shown
+
+
 class MetricRow(NamedTuple):
     """One row of the metrics table of the manual."""
 
@@ -106,6 +137,23 @@ class Metrics(Collector):
         self.commit_bytes = FastHistogram(BYTES_BOUNDS)
         self.fsync_seconds = FastHistogram(SECONDS_BOUNDS)
         self.loop_lag_seconds = FastHistogram(SECONDS_BOUNDS)
+        self.request_seconds = HistogramFamily(
+            "streams_request_seconds",
+            "route",
+            "Time to answer a request, by route; not of appends, which the group commit tells of, nor of live reads.",
+        )
+        self.stage_seconds = HistogramFamily(
+            "streams_stage_seconds",
+            "stage",
+            "Time of one round of a stage: `seal`, `upload`, `publish`, and `index` from a claim to its commit.",
+            STAGE_SECONDS_BOUNDS,
+        )
+        self.search_seconds = HistogramFamily(
+            "streams_search_seconds",
+            "phase",
+            "Time of searches and aggregations: `wait` for a turn, the turn's `work`, and of searches what of that is "
+            "`open`, `index`, `scan` and `records`.",
+        )
         self._reads: dict[ReadMode, int] = dict.fromkeys(READ_MODES, 0)
         self._responses: dict[tuple[str, int], int] = {}
         self._refusals: dict[str, int] = {}
@@ -223,6 +271,10 @@ class Metrics(Collector):
             "How late the event loop runs a timer of 100 ms; above 10 ms something computes on it.",
             self.loop_lag_seconds,
         )
+
+        yield self.request_seconds.family()
+        yield self.stage_seconds.family()
+        yield self.search_seconds.family()
 
     def _asked(self, name: str, owned: _Owned) -> Metric:
         names = tuple(owned.readings[0].labels)

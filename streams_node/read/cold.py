@@ -25,6 +25,7 @@ from streams_node.errors import (
     invariant,
 )
 from streams_node.observe.logs import get_logger
+from streams_node.observe.phases import phase
 from streams_node.placement.directories import Directories, keep_directories, unpacked
 from streams_node.placement.locate import DirectoriesMissing, Located, locate
 from streams_node.placement.made import ObjectFacts
@@ -96,7 +97,8 @@ class ColdReader:
         while run.end < end and not full:
             left = bytes_max - run.length - (commas if run.pieces else 0)
             try:
-                taken = await self._piece(run, end, left, commas=commas)
+                with phase("sealed"):
+                    taken = await self._piece(run, end, left, commas=commas)
             except StreamsError:
                 if not run.pieces:
                     raise

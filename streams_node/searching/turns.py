@@ -1,11 +1,13 @@
 """Whose turn it is: some searches at once, and of those that wait, one stream after another."""
 
 import asyncio
+import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from streams_node.errors import Overloaded
+from streams_node.observe.phases import note
 
 
 class Turns:
@@ -20,15 +22,20 @@ class Turns:
         self.waiting_max = waiting_max
         self._queues: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
         self.waiting = 0
+        self.observe: Callable[[str, float], None] = lambda _phase, _seconds: None  # how long turns wait and take
 
     @asynccontextmanager
     async def turn(self, stream: int) -> AsyncIterator[None]:
         """Wait for a turn, and have it. Overloaded when too many wait."""
+        began = time.perf_counter()
         await self._enter(stream)
+        entered = time.perf_counter()
+        self._note("wait", entered - began)
         try:
             yield
         finally:
             self._leave()
+            self._note("work", time.perf_counter() - entered)
 
     async def _enter(self, stream: int) -> None:
         if self.active < self.limit:
@@ -52,6 +59,10 @@ class Turns:
         """Other bounds from now on."""
         self.limit, self.waiting_max = at_once, waiting_max
         self._admit()
+
+    def _note(self, phase: str, seconds: float) -> None:
+        note(phase, seconds)
+        self.observe(phase, seconds)
 
     def _leave(self) -> None:
         self.active -= 1

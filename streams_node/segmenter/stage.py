@@ -75,6 +75,7 @@ class Segmenter:
         `sealed_row` is where the log has been released to. `folder` is the segmenter's own, and is emptied.
         """
         self.counts = Counts()
+        self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
         self.sealed_row = sealed_row
         self._database = database
         self._folder = folder
@@ -166,6 +167,7 @@ class Segmenter:
         counts.objects += len(seal.objects)
         counts.stuck += len(seal.stuck)
         counts.seconds += seconds
+        self.observe("seal", seconds)
         counts.failures_in_a_row = 0
         counts.problem = None
 

@@ -56,6 +56,7 @@ class Tiering:
         self.counts = RequestCounts()
         self.connect: Callable[[Settings, RequestCounts, Local], RetryingStore] = store_of  # tests have their own
         self.heard: Callable[[], None] = lambda: None  # of each generation, by whoever shows how far the bucket is
+        self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None  # rounds of stages, and their times
         self.pressure = Pressure(ledger, settings)
         self.outbox = Outbox(settings.seals_waiting_max)
         self.threads = Threads(settings.upload_threads + _SPARE_THREADS, "object-store")
@@ -117,6 +118,7 @@ class Tiering:
 
     def register(self, metrics: Metrics) -> None:
         """The numbers of all stages."""
+        self.observe = metrics.stage_seconds.observe
         register(metrics, self)
 
     # --- a life ---
@@ -143,6 +145,7 @@ class Tiering:
         )
         self.indexing = Indexing(parts, settings)
         self.indexes.runs.on_doubt = self.indexing.doubt
+        self.indexing.desk.observe = self.observe
         self._compose(store, opening)
 
     def _compose(self, store: RetryingStore, opening: Opening) -> None:
@@ -167,6 +170,7 @@ class Tiering:
             snapshots,
             Hooks(opening.publisher, self._rewind, self._adopt, self._published),
         )
+        self.uploader.observe = self.observe
 
     def start(self) -> None:
         assert self.uploader is not None  # noqa: S101 - `open` came first
@@ -220,6 +224,7 @@ class Tiering:
             stick=self._stick,
             sealed_row=uploader.published_through,
         )
+        self.segmenter.observe = self.observe
         if self._flushes:  # asked for while there was nobody to demand it from
             self.segmenter.demand()
         try:

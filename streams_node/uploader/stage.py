@@ -65,6 +65,7 @@ class Uploader:
         self._published = asyncio.Condition()
         self._last_at = 0.0
         self.failures = 0
+        self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
         self.fenced = False
         self.opened = asyncio.Event()  # set once the bucket is known to be this node's, and everything there is applied
         self.problem: str | None = None  # why the last round failed; None while all is well
@@ -170,10 +171,14 @@ class Uploader:
         """One generation: whatever waits by now. A failure leaves everything as it is for the next try."""
         assert self._publisher is not None  # noqa: S101 - `run` has opened it
         seals, rewrites = self._outbox.seals(), self._outbox.rewrites()
+        began = time.monotonic()
         await self._placer.place(made for seal in seals for made in seal.objects)
         await self._placer.place(made for rewrite in rewrites for made in rewrite.outputs)
+        placed = time.monotonic()
         composed = await self._publisher.publish(seals, rewrites)
         self._last_at = time.monotonic()
+        self.observe("upload", placed - began)
+        self.observe("publish", self._last_at - placed)
         refused = [rewrites[at] for at, taken in composed.rewrites.items() if not taken]
         for made in composed.objects:
             await self._hooks.adopt(made)

@@ -10,6 +10,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 import sql
 from streams_node.errors import DataFolderError, Overloaded
 from streams_node.observe.logs import get_logger
+from streams_node.observe.phases import phase
 from streams_node.testing.crashpoints import crash_point
 from streams_node.wal import listing, stretches
 from streams_node.wal.batch import rollback
@@ -69,7 +70,8 @@ class Readers:
         busy[at] += 1
         task = asyncio.ensure_future(self._connections[at].run(work, *args, **kwargs))
         task.add_done_callback(lambda _: self._done(at))
-        return await asyncio.shield(task)  # a reader that gave up has not stopped the query
+        with phase("db"):
+            return await asyncio.shield(task)  # a reader that gave up has not stopped the query
 
     def _done(self, at: int) -> None:
         self._busy[at] -= 1

@@ -28,7 +28,7 @@ PRODUCER = {"producer-id": "p", "producer-epoch": "1", "producer-seq": "0"}
 # On every answer, described once in the manual and not at each operation.
 SHARED = {
     "x-content-type-options", "cross-origin-resource-policy", "access-control-allow-origin", "content-length",
-    "access-control-expose-headers", "date", "content-type",
+    "access-control-expose-headers", "date", "content-type", "server-timing",
 }  # fmt: skip
 
 
