@@ -33,7 +33,7 @@ class NodeProcess:
 
     def __init__(
         self, data: Path, *, crash_at: str | None = None, settings: Mapping[str, object] | None = None,
-        before: tuple[str, ...] = (),
+        before: tuple[str, ...] = (), port: int = 0, key: str | None = None,
     ) -> None:  # fmt: skip
         self.data = data
         self.port = 0
@@ -45,7 +45,9 @@ class NodeProcess:
         if crash_at is not None:
             environment["STREAMS_CRASH_AT"] = crash_at
         command = [*before, str(Path(sys.executable).with_name("streams-node")), "serve", "--data", str(data)]
-        command += ["--host", HOST, "--port", "0", "--no-auth"]
+        command += ["--host", HOST, "--port", str(port), *(["--no-auth"] if key is None else [])]
+        if key is not None:
+            environment["STREAMS_API_KEY"] = key
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 command, env=environment, cwd=data.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output
