@@ -4,6 +4,7 @@ import { signal } from "./html.js";
 import { whenUp } from "./link.js";
 
 const EVERY_MS = 2000;
+const FIRST_MS = 500;
 const SAMPLES_MAX = 450; // a quarter of an hour
 
 // kind: loading, ready, error. details is null on a node that has no `_details`.
@@ -22,7 +23,8 @@ export function watchVitals() {
 async function run(ended) {
   while (!ended.aborted) {
     if (!document.hidden) await once(ended);
-    await new Promise((done) => setTimeout(done, EVERY_MS));
+    // A rate needs two looks: the second one comes soon.
+    await new Promise((done) => setTimeout(done, vitals.peek().samples.length < 2 ? FIRST_MS : EVERY_MS));
   }
 }
 

@@ -1,16 +1,16 @@
 // A chart over time: uPlot, in the colours of the page, as wide as its place.
 import { effect, html, signal, useEffect, useRef } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
-import { short } from "../lib/format.js";
+import { bytes, short } from "../lib/format.js";
 import { theme } from "../views/theme.js";
 
 const turn = signal(0); // grows when the reader's system changes its colours
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => (turn.value += 1));
 
 // Canvas knows no custom properties: a probe is asked what they are just now.
-function colour(box, name) {
+function colour(box, name, part = 100) {
   const probe = document.createElement("i");
-  probe.style.color = `var(${name})`;
+  probe.style.color = `color-mix(in srgb, var(${name}) ${part}%, transparent)`;
   box.append(probe);
   const found = getComputedStyle(probe).color;
   probe.remove();
@@ -56,14 +56,14 @@ function options({ box, height, bars, series, show, onSelect }) {
     select: { show: Boolean(onSelect) },
     scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, Number.EPSILON) || 1] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 24, space: 70 },
-      { ...axis, grid: { stroke: line, width: 1 }, size: 52, space: 34, values: (_, marks) => marks.map(show) },
+      { ...axis, grid: { show: false }, size: 24, space: 80, values: (_, marks, _axis, _space, step) => marks.map((mark) => moment(mark, step)) },
+      { ...axis, grid: { stroke: line, width: 1 }, size: 58, space: 30, values: (_, marks) => marks.map((mark) => show(mark)), ...(show === bytes ? { incrs: POWERS } : {}) },
     ],
     series: [
       {},
       ...series.map((each) => {
         const ink = colour(box, each.colour);
-        const drawn = { stroke: ink, width: 1.5, points: { show: false }, fill: faint(ink, bars ? 0.75 : 0.12) };
+        const drawn = { stroke: ink, width: 1.5, points: { show: false }, fill: colour(box, each.colour, bars ? 80 : 13) };
         return bars ? { ...drawn, width: 0, paths: uPlot.paths.bars({ size: [0.85, 60], align: 1 }) } : drawn;
       }),
     ],
@@ -80,4 +80,14 @@ function options({ box, height, bars, series, show, onSelect }) {
   };
 }
 
-const faint = (ink, part) => ink.replace(/^rgba?\(([^)]+?)(?:,\s*[\d.]+)?\)$/, (_, rgb) => `rgba(${rgb.split(/[ ,]+/).slice(0, 3).join(",")},${part})`);
+const DAY_S = 86_400;
+
+// One line a mark: the time of a day, or the day.
+function moment(seconds, step) {
+  const date = new Date(seconds * 1000);
+  if (step >= DAY_S) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  return date.toLocaleTimeString("en-GB", step < 60 ? {} : { hour: "2-digit", minute: "2-digit" });
+}
+
+// Sizes are counted in powers of two: so are their marks.
+const POWERS = Array.from({ length: 50 }, (_, at) => 2 ** at);

@@ -13,6 +13,8 @@ export function VirtualList({ count, height, row, pinned = false, shift = 0, rev
   const tall = Math.min(whole, HEIGHT_MAX);
   const scale = whole > tall ? (whole - view.size) / Math.max(1, tall - view.size) : 1;
   const shifted = useRef(shift);
+  const kept = useRef(pinned);
+  kept.current = pinned;
 
   const measure = () => {
     const element = box.current;
@@ -20,7 +22,11 @@ export function VirtualList({ count, height, row, pinned = false, shift = 0, rev
   };
   useLayoutEffect(() => {
     measure();
-    const watcher = new ResizeObserver(measure);
+    const resized = () => {
+      if (kept.current) box.current.scrollTop = box.current.scrollHeight;
+      measure();
+    };
+    const watcher = new ResizeObserver(resized);
     watcher.observe(box.current);
     return () => watcher.disconnect();
   }, []);

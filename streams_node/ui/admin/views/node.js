@@ -48,7 +48,7 @@ export function Node() {
             <section class="card" key=${each.title}>
               <h3>${each.title}</h3>
               <p class="big">${value === undefined ? "–" : each.show(value)}<small>${each.unit}</small></p>
-              <${Chart} data=${data} height=${84} show=${each.show} label=${`${each.title}, now ${value === undefined ? "unknown" : each.show(value) + each.unit}`} />
+              <${data[0].length < 2 ? Waiting : Chart} data=${data} height=${84} show=${each.show} label=${`${each.title}, now ${value === undefined ? "unknown" : each.show(value) + each.unit}`} />
             </section>
           `;
         })}
@@ -57,6 +57,8 @@ export function Node() {
     </div>
   `;
 }
+
+const Waiting = ({ height }) => html`<div class="chart quiet small" style=${{ height: `${height}px` }}>Measuring…</div>`;
 
 function Problems({ details, ready, values }) {
   const found = details ? details.problems : fromMetrics(ready, values);

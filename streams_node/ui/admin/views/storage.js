@@ -27,7 +27,7 @@ export function Storage({ name, data }) {
   };
   return html`
     <div class="pane">
-      <div class="cards">
+      <div class="cards two">
         <${Place} title="Object store" total=${storage.object_storage.total_bytes} rows=${storage.object_storage} />
         <${Place} title="This node's disk" total=${storage.local_storage.total_bytes} rows=${storage.local_storage} />
         <section class="card">
