@@ -8,6 +8,7 @@ from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.read.cold import ColdReader
+from streams_node.read.lineage import life_at
 from streams_node.wal.database import Database
 from streams_node.wal.tails import LogEnd, LogMoved, NotInLog, read_rows
 
@@ -40,10 +41,12 @@ async def time_of(
     database: Database, cold: ColdReader | None, state: StreamState, tail: LogEnd, seq: int
 ) -> int | None:
     """When an entry was appended; of a sealed one, when the oldest entry of its object was."""
+    life = await life_at(database, state, seq)  # of a fork, another stream may have it
+    stream, end = (state.id, tail) if life is None else (life.id, life.tail)
 
     def in_log(db: sqlite3.Connection) -> int | None:
         try:
-            return read_rows(db, state.id, tail, seq, 1)[0].ts
+            return read_rows(db, stream, end, seq, 1)[0].ts
         except (NotInLog, LogMoved):
             return None
 
@@ -51,7 +54,7 @@ async def time_of(
     if found is not None or cold is None:
         return found
     try:
-        chain = await cold.located(state.id, seq, 1)
+        chain = await cold.located(stream, seq, 1)
     except StreamsError:
         return None
     return chain[0].facts.min_ts if chain else None
