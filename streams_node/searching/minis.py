@@ -169,10 +169,9 @@ class Minis:
         collector = await self._collected(wish, Range(gap.first, end))
         if collector is None:
             return nothing
-        pieces = list(collector.pieces(gap.first, end))
-        records = [record for piece in pieces for record in piece.records]
-        pack = await self._run(_built, wish, records, gap.first, self._name(wish))
-        await self._add(wish, Mini(gap.first, end, pack))
+        span = Range(gap.first, end)
+        pack = await self._run(_built, wish, collector, span, self._name(wish))
+        await self._add(wish, Mini(*span, pack))
         return Range(end, gap.end)
 
     async def _collected(self, wish: Wish, span: Range) -> Collector | None:
@@ -266,14 +265,14 @@ def _to_merge(minis: Sequence[Mini]) -> Sequence[Mini]:
 # --- in the thread of minis ---
 
 
-def _built(wish: Wish, records: Sequence[object], first: int, name: str) -> Unpacked:
+def _built(wish: Wish, collector: Collector, span: Range, name: str) -> Unpacked:
     from indexers.companion import Layout  # noqa: PLC0415 - loads tantivy
     from search.engine import Entry, build_mini  # noqa: PLC0415
 
     folder = wish.views.room(name)
     try:
         path = build_mini(
-            [Entry(first + at, 0, record) for at, record in enumerate(records)], stream=wish.state.id,
+            [Entry(seq, 0, collector.record(seq)) for seq in range(*span)], stream=wish.state.id,
             config=wish.hashed, layout=Layout(wish.config.fields), version=wish.meaning.version,
             folder=folder / "build", target=folder / "packed",
         )  # fmt: skip

@@ -68,11 +68,17 @@ class Collector:
             self._found[seq] = text, parsed(text) if seq >= current_from else self._lenses.document(seq, text)
             yield at, None
 
-    def pieces(self, first: int, end: int) -> Iterator[Piece]:
+    def record(self, seq: int) -> object:
+        """Of an entry that was looked at."""
+        return self._found[seq][1]
+
+    def pieces(self, first: int, end: int) -> list[Piece]:
         """Of the entries [first, end), which were all looked at."""
+        made: list[Piece] = []
         for at in range(first, end, _PIECE):
             found = [self._found[seq] for seq in range(at, min(end, at + _PIECE))]
-            yield Piece(at, [text for text, _ in found], [record for _, record in found])
+            made.append(Piece(at, [text for text, _ in found], [record for _, record in found]))
+        return made
 
 
 class Window:
@@ -151,7 +157,8 @@ class Recent:
                 log.info("recent entries could not be read", stream=state.id, seq=at, error=problem.message)
                 return
             stop = min(end, scanned.page.end)
-            window.add(list(collector.pieces(at, stop)))
+            few = stop - at <= _PIECE
+            window.add(collector.pieces(at, stop) if few else await asyncio.to_thread(collector.pieces, at, stop))
             at = stop
 
     def _window(self, stream: int, meaning: Meaning) -> Window:
