@@ -55,7 +55,7 @@ def register(metrics: Metrics, tiers: "Tiering") -> None:
 
 
 def _fenced(tiers: "Tiering") -> bool:
-    return tiers.uploader is not None and tiers.uploader.fenced
+    return tiers.uploader is not None and tiers.uploader.fenced is not None
 
 
 def _failures(tiers: "Tiering") -> int:

@@ -96,10 +96,10 @@ class Tiering:
             self.indexing.listening(url)
 
     async def flush(self, row: int) -> None:
-        """Return once the log up to a row is in the bucket."""
+        """Return once the log up to a row is in the bucket; raises when another node has taken that over."""
         if self.uploader is None:
             raise TimeoutError("the stages have not been started")
-        await self.uploader.opened.wait()
+        await self.uploader.until_open()
         if row > self.uploader.published_through:
             self._flushes += 1
             try:

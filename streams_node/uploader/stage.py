@@ -66,7 +66,7 @@ class Uploader:
         self._last_at = 0.0
         self.failures = 0
         self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
-        self.fenced = False
+        self.fenced: Unavailable | None = None  # for good: what writers and those who wait are told
         self.opened = asyncio.Event()  # set once the bucket is known to be this node's, and everything there is applied
         self.problem: str | None = None  # why the last round failed; None while all is well
         self.away = False  # it failed as the store does not answer
@@ -83,7 +83,7 @@ class Uploader:
     @property
     def open(self) -> bool:
         """Whether the bucket is known to be this node's."""
-        return self._publisher is not None and not self.fenced
+        return self._publisher is not None and self.fenced is None
 
     @property
     def in_flight(self) -> set[str]:
@@ -94,14 +94,22 @@ class Uploader:
         """Whether what the bucket has beyond the catalogue may be deleted."""
         return self.open and self._publisher is not None and await self._publisher.trusted()
 
+    async def until_open(self) -> None:
+        """Wait until the bucket is known to be this node's; raises once it is known not to be."""
+        await self._until(self.opened.is_set)
+
     async def until_published(self, row: int) -> None:
-        """Wait until a generation covers a log row."""
-        async with self._published:
-            await self._published.wait_for(lambda: self.published_through >= row)
+        """Wait until a generation covers a log row; raises once none will."""
+        await self._until(lambda: self.published_through >= row)
 
     async def _until_after(self, generation: int) -> None:
+        await self._until(lambda: self.generation > generation)
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
         async with self._published:
-            await self._published.wait_for(lambda: self.generation > generation)
+            await self._published.wait_for(lambda: self.fenced is not None or holds())
+        if self.fenced is not None and not holds():
+            raise self.fenced.with_traceback(None)
 
     async def until_told(self) -> None:
         """Have what was created, changed or deleted by now published, without waiting for its time."""
@@ -124,12 +132,15 @@ class Uploader:
                     )
                     await self._begin_again()
         except Fenced as failure:
-            self.fenced, self.problem = True, failure.message
+            self.problem = failure.message
             log.error(  # noqa: TRY400 - the message says all
                 "fenced: another node owns the bucket; nothing more is published", reason=failure.message
             )
-            said = f"another node has taken the bucket over; this one keeps its unpublished tail: {failure.message}"
-            self._ledger.refusals["fenced"] = Unavailable(said)
+            self.fenced = self._ledger.refusals["fenced"] = Unavailable(
+                "another node has taken the bucket over: write there. What this one had not published is here only: "
+                f"read it here, append it there where it is missed, then remove this data folder. {failure.message}"
+            )
+            await self._tell()
         finally:
             await self._snapshots.stop()
             if self._releasing is not None:

@@ -224,7 +224,10 @@ def test_a_bucket_that_was_taken_over_is_served_from_and_not_written_to(place: P
             await until(lambda: "fenced" in node.context.ledger.refusals, "it is fenced")
             reply = await ask(node, "POST", S, {"content-type": "application/json"}, b"[1]")
             assert (reply.status, error_of(reply)["code"]) == (503, "unavailable")
-            assert "another node has taken the bucket over" in error_of(reply)["message"]
+            for words in ("another node has taken the bucket over", "read it here", "remove this data folder"):
+                assert words in error_of(reply)["message"]
+            for path in (f"{S}/_flush", "/__ursula/flush-cold/_default/s"):  # it will never be: nobody waits for it
+                assert (await ask(node, "POST", path)).status == 503
             ready = await ask(node, "GET", "/readyz")
             assert ready.status == 503
             assert b"fenced" in ready.body
@@ -233,6 +236,23 @@ def test_a_bucket_that_was_taken_over_is_served_from_and_not_written_to(place: P
 
     asyncio.run(run())
     assert everything(objects / "catalogue") == before
+
+
+def test_a_flush_that_waits_is_told_that_the_bucket_was_taken_over(place: Path) -> None:
+    """And what was acknowledged before stays, and is read, also after a restart."""
+    objects = place / "data" / "objects"
+
+    async def run() -> None:
+        async with tiered(place / "data", folder_bucket(objects), flush_ms_max=600_000) as node:
+            await append(node, S, "acknowledged")
+            _foreign_owner(place)
+            reply = await ask(node, "POST", f"{S}/_flush")
+            assert (reply.status, error_of(reply)["code"]) == (503, "unavailable")
+            assert await walk(node, S) == [*range(200), "acknowledged"]
+        async with tiered(place / "data", folder_bucket(objects)) as node:
+            assert await walk(node, S) == [*range(200), "acknowledged"]
+
+    asyncio.run(run())
 
 
 def test_a_bucket_that_is_emptied_under_a_node_is_not_begun_anew(place: Path) -> None:
