@@ -4,7 +4,7 @@ Who holds a wake shows its token as `Authorization: Bearer`; a node's own key ha
 """
 
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from litestar import Request, Response, delete, get, post, put
@@ -12,7 +12,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 
-from streams_node.errors import BadSubscription, StreamsError
+from streams_node.errors import BadSubscription, InvalidRequest, StreamsError
 from streams_node.http.context import Context
 from streams_node.http.headers import collected
 from streams_node.http.paths import V1, v1_target
@@ -232,6 +232,11 @@ async def jwks(request: Req) -> Response[JwksView]:
 
 
 def _context(request: Req) -> Context:
+    """The node, for a path that is text: what is none was decoded to `\ufffd`, and must not name a subscription."""
+    try:
+        unquote_to_bytes(request.scope["raw_path"]).decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("the path", "UTF-8") from None
     context: Context = request.app.state.context
     return context
 
