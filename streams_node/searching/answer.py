@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from search.engine import Ask, OneViewNeeded, SortKey
+from search.engine import Ask, OneViewNeeded, Page, SortKey
 from search.engine.bm25 import OfRecords, bm25
 from search.engine.sorting import place_of
 from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
@@ -70,13 +70,13 @@ class Answer:
     async def found(self, waited_s: float) -> Found:
         """Search, then fetch what is shown."""
         self._work.waited_s = waited_s
-        log_from = await self._log_from()
         spans = self._spans()
         omitted = await self._searched(spans, await self._covered()) if spans else []
         timed_out = self._asked.late
         score = self._score or _scorer(self._asked, ())
         hits, lost = await self._with_records()
         omitted = joined([*omitted, *lost])
+        log_from = await self._log_from() if omitted or self._looked else self._tail.seq
         found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, score)
         found.primary_ns_max, found.last = self._primary_ns_max, self._top.last()
         await self._account(log_from)
@@ -171,9 +171,8 @@ class Answer:
             for cover in await indexes.covers(state.id, "companion", config)
             if cover.end_seq > self._first and indexes.runs.usable(cover.made)
         ]
-        ranges = joined([Range(cover.first_seq, cover.end_seq) for cover in covers])
-        minis = await self._searches.minis.of(views, state.id, meaning, config, ranges, self._first)
-        covered = _Covered(covers, minis, joined([*ranges, *(Range(mini.first, mini.end) for mini in minis)]))
+        minis = await self._searches.minis.of(views, state.id, meaning, config, _ranges(covers, ()), self._first)
+        covered = _Covered(covers, minis, _ranges(covers, minis))
         for gap in _without([Range(self._first, self._tail.seq)], covered.ranges):
             wish = Wish(self._cold, state, meaning, self._lenses, self._asked.config, config, gap, views)
             if self._searches.minis.want(wish):
@@ -193,9 +192,8 @@ class Answer:
             self._work.open_s = time.monotonic() - began
             if opened is None:
                 return [], []
-            ranges = [Range(cover.first_seq, cover.end_seq) for cover in ready]
-            ranges += [Range(mini.first, mini.end) for mini in covered.minis]
-            answered = joined([part for each in ranges for part in within(spans, *each)])
+            ranges = covered.ranges if len(ready) == len(covered.covers) else _ranges(ready, covered.minis)
+            answered = [part for each in ranges for part in within(spans, *each)]
             try:
                 whole = await self._page(opened.searcher, answered)
             except OneViewNeeded:
@@ -210,8 +208,6 @@ class Answer:
     async def _page(self, searcher: "Searcher", spans: list[Range]) -> bool:
         """The best hits of the view; whether all of it was looked at."""
         asked, work = self._asked, self._work
-        if has_text(asked.plan):
-            self._score = await self._searches.run(searcher.scorer, asked.plan)
         loop = asyncio.get_running_loop()
 
         def records(seqs: Sequence[int]) -> Mapping[int, object]:
@@ -223,12 +219,18 @@ class Answer:
                 plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
                 after=asked.after, size=asked.size, over=over,
             )  # fmt: skip
-            page = await self._searches.run(searcher.page, ask)
+            page = await self._searches.run(self._page_of, searcher, ask)
         work.indexed_s = time.monotonic() - began
         work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
         work.parsed += page.verified
         self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
         return not page.timed_out
+
+    def _page_of(self, searcher: "Searcher", ask: Ask) -> Page:
+        """In a thread."""
+        if has_text(ask.plan):
+            self._score = searcher.scorer(ask.plan)
+        return searcher.page(ask)
 
     async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
         """Entries that the index cannot decide about."""
@@ -305,6 +307,13 @@ class _Covered(NamedTuple):
     covers: Sequence[Covering]
     minis: Sequence[Mini]
     ranges: list[Range]
+
+
+def _ranges(covers: Sequence[Covering], minis: Sequence[Mini]) -> list[Range]:
+    """What they cover, in order, neighbours in one."""
+    return joined(
+        [*((cover.first_seq, cover.end_seq) for cover in covers), *((mini.first, mini.end) for mini in minis)]
+    )
 
 
 def _scorer(asked: Asked, pieces: Sequence[Piece]) -> Scorer:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from streams_node.errors import Gone, StreamsError
+from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning
 from streams_node.observe.logs import get_logger
@@ -151,9 +151,7 @@ class Recent:
             bounds = Bounds(_NOTHING_SHOWN, _STEP_BYTES, until - time.monotonic())
             try:
                 scanned = await read_matching(self._database, cold, state, at, collector, bounds)
-            except Gone:
-                raise
-            except StreamsError as problem:
+            except StreamsError as problem:  # whoever looks for what is missing will say why
                 log.info("recent entries could not be read", stream=state.id, seq=at, error=problem.message)
                 return
             stop = min(end, scanned.page.end)

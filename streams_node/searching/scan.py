@@ -117,12 +117,19 @@ def _blocks(spans: Sequence[Range], size: int, *, oldest_first: bool) -> Iterato
             size = min(_BLOCK_MAX, 2 * size)
 
 
-def joined(spans: Sequence[Range]) -> list[Range]:
+def joined(spans: Sequence[tuple[int, int]]) -> list[Range]:
     """The same entries in order, neighbours in one."""
     found: list[Range] = []
-    for span in sorted(spans):
-        if found and span.first <= found[-1].end:
-            found[-1] = Range(found[-1].first, max(found[-1].end, span.end))
-        elif span.first < span.end:
-            found.append(span)
+    start = stop = 0
+    for first, end in sorted(spans):
+        if first >= end:
+            continue
+        if first > stop or start == stop:
+            if start < stop:
+                found.append(Range(start, stop))
+            start, stop = first, end
+        elif end > stop:
+            stop = end
+    if start < stop:
+        found.append(Range(start, stop))
     return found

@@ -14,8 +14,6 @@ from streams_node.read.filtered import Filtered
 from streams_node.read.keyed import Chunk, Lenses, Pruner
 from streams_node.searching.hits import Hit, Top, values_of
 
-_LOOK_EVERY = 64  # entries of which texts are wanted, between two looks at the clock
-
 
 class Wanted(NamedTuple):
     """What a search is after. `version` is the schema's that entries are judged in."""
@@ -86,18 +84,17 @@ class Picker:
 
     key: str | None = None
 
-    def __init__(self, pruner: Pruner, seqs: frozenset[int]) -> None:
+    def __init__(self, pruner: Pruner, seqs: Sequence[int]) -> None:
         self.pruner = pruner
         self._seqs = seqs
         self.texts: dict[int, bytes] = {}
 
     def matching(self, chunk: Chunk, count: int) -> Iterator[tuple[int, bytes | None]]:
-        for at in range(count):
-            seq = chunk.seqs[at]
-            if seq in self._seqs:
+        for seq in self._seqs:
+            at = bisect_left(chunk.seqs, seq, 0, count)
+            if at < count and chunk.seqs[at] == seq:
                 self.texts[seq] = chunk.data[chunk.begins[at] : chunk.ends[at]]
-            if at % _LOOK_EVERY == 0:
-                yield at, None
+        yield from ()
 
 
 class Spans:

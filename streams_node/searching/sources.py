@@ -86,7 +86,7 @@ async def _readable(parts: Parts, state: StreamState, group: Sequence[int], unti
 async def _group(parts: Parts, state: StreamState, group: Sequence[int], until: float) -> dict[int, bytes]:
     database, cold = parts
     at, end = group[0], group[-1] + 1
-    picker = Picker(Spans([Range(at, end)]), frozenset(group))
+    picker = Picker(Spans([Range(at, end)]), group)
     while at < end and len(picker.texts) < len(group):
         seconds = until - time.monotonic()
         if seconds <= 0:
