@@ -12,7 +12,7 @@ from streams_node.http.reply import Reply, SubRequest
 from streams_node.ingest.declare import declare, standing_of
 from streams_node.meaning import Facts, Standing
 from streams_node.schema.errors import SchemaRefused
-from streams_node.schema.registry import Update, evolved, parse_update
+from streams_node.schema.registry import ABSENT, Update, evolved, parse_update
 from streams_node.schema.search_config import SearchConfig, SearchConfigError
 
 SCHEMA_BODY_BYTES_MAX = 1 << 20
@@ -63,6 +63,10 @@ async def update_schema(context: Context, request: SubRequest) -> Reply[Registry
     update = await _parsed(context, request.body)
 
     def decide(before: Standing, facts: Facts) -> Standing:
+        if update.schema is not ABSENT and not facts.is_json:  # it would refuse every append, and never be of use
+            raise SchemaRefused(
+                f"schema requires application/json stream content-type; this one is {facts.content_type}"
+            )
         after = before._replace(registry=evolved(before.registry, update, facts.end))
         if isinstance(update.search, SearchConfig):
             check_search(update.search)

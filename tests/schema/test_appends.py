@@ -77,10 +77,26 @@ def test_what_the_schema_does_not_enforce_is_stored_as_it_came(with_node: WithNo
 
 def test_a_stream_with_a_schema_takes_json_only(with_node: WithNode) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
-        await create(node, content_type="text/plain")
+        await create(node)
         assert (await update(node, {"schema": True})).status == 200
         answer = await node.request("POST", "/v1/stream/s", {"content-type": "text/plain"}, b"x")
         assert (answer.status, answer.body) == (400, refusal("stream requires JSON"))
+
+    with_node(test)
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/octet-stream", "application/vnd.x+json"])
+def test_a_stream_of_another_type_takes_no_schema(with_node: WithNode, content_type: str) -> None:
+    """It could never be applied, and would refuse every append."""
+
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await create(node, content_type=content_type)
+        for body in ({"schema": True}, {"schema": {}, "routingKey": {"jsonPointer": "/k", "required": False}}):
+            answer = await update(node, body)
+            said = f"schema requires application/json stream content-type; this one is {content_type}"
+            assert (answer.status, answer.body) == (400, refusal(said))
+        assert json.loads((await node.request("GET", "/v1/stream/s/_schema")).body)["currentVersion"] == 0
+        assert (await node.request("POST", "/v1/stream/s", {"content-type": content_type}, b"x")).status == 204
 
     with_node(test)
 
