@@ -250,6 +250,10 @@ class Answer:
         parts, began = (self._database, self._cold), time.monotonic()
         scan = Scan(parts, self._state, self._wanted(), self._lenses, self._pruner(), self._budget, self._work)
         omitted = await scan.run(spans)
+        if scan.failed and not self._asked.late:
+            # What is in the log can be had, whatever the store says of an object before it.
+            in_log = within(omitted, await self._log_from(), self._tail.seq)
+            omitted = joined([*_without(omitted, in_log), *await scan.run(in_log)])
         self._work.scan_s += time.monotonic() - began
         self._work.parse_s += time.monotonic() - began
         self._looked = joined([*self._looked, *scan.looked])

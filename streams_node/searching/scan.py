@@ -47,6 +47,7 @@ class Scan:
         self._bytes, self._until = budget
         self._work = work
         self.looked: list[Range] = []  # what was looked at, in no order
+        self.failed = False  # something could not be read
         self._entry_bytes = state.position / max(1, state.next_seq)
 
     async def run(self, spans: Sequence[Range]) -> list[Range]:
@@ -83,6 +84,7 @@ class Scan:
             except StreamsError as problem:
                 if self._state.gone:
                     raise deleted(self._state) from None
+                self.failed = True
                 log.info("entries could not be searched", stream=self._state.id, seq=at, error=problem.message)
                 break
         return min(at, block.end)
