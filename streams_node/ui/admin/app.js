@@ -2,4 +2,6 @@
 import { html, render } from "./lib/html.js";
 import { Shell } from "./views/shell.js";
 
-render(html`<${Shell} />`, document.getElementById("app"));
+const app = document.getElementById("app");
+app.replaceChildren();
+render(html`<${Shell} />`, app);

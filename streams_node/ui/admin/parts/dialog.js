@@ -6,7 +6,9 @@ export function Dialog({ title, close, children, wide = false }) {
   const box = useRef(null);
   const id = useId();
   useEffect(() => {
-    box.current.showModal();
+    const dialog = box.current;
+    dialog.showModal();
+    return () => dialog.close(); // the browser gives the focus back to where it was
   }, []);
   const closed = (event) => {
     event.preventDefault();

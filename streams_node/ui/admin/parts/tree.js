@@ -1,7 +1,7 @@
 // A JSON value as a tree that opens and closes.
 import { html, useSignal } from "../lib/html.js";
 
-const OPEN_DEPTH = 2;
+const OPEN_DEPTH = 3;
 const ITEMS_MAX = 100;
 
 export function Tree({ value }) {

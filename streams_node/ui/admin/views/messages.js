@@ -1,6 +1,7 @@
 // The messages of a stream: live at its end, or from a place in it; and one of them in full.
 import { html, useEffect, useMemo, useRef, useSignal } from "../lib/html.js";
 import { clock, count, plural } from "../lib/format.js";
+import { link } from "../lib/link.js";
 import { decode, encode } from "../lib/offsets.js";
 import { note, route } from "../lib/route.js";
 import { Tail } from "../lib/tail.js";
@@ -52,6 +53,7 @@ const tokenBefore = (token) => {
 function Toolbar({ tail, end, from, since, stream }) {
   const { kind, closed } = tail.state.value;
   const live = kind === "live" && !closed;
+  const away = live && !link.value.up;
   const toggle = () => {
     if (kind === "live") tail.pause();
     else if (from || since) note({ from: "", since: "" });
@@ -70,7 +72,7 @@ function Toolbar({ tail, end, from, since, stream }) {
       <button class=${live ? "plain" : ""} onClick=${toggle} disabled=${kind === "loading" || (closed && kind === "live")} aria-keyshortcuts="p" aria-pressed=${live ? "true" : "false"}>
         <${Icon} name=${live ? "pause" : "play"} size=${14} /> ${live ? "Pause" : from || since ? "Go live" : "Follow"}
       </button>
-      <span class="pill ${live ? "live" : "quiet"}" role="status"><i class="dot"></i>${closed ? "Closed, complete" : live ? "Live" : kind === "loading" ? "Reading" : "Paused"}</span>
+      <span class="pill ${away ? "bad" : live ? "live" : "quiet"}" role="status"><i class="dot"></i>${closed ? "Closed, complete" : away ? "Waits for the node" : live ? "Live" : kind === "loading" ? "Reading" : "Paused"}</span>
       <${Rate} tail=${tail} live=${live} />
       <span class="grow"></span>
       <${Jump} stream=${stream} from=${from} since=${since} />

@@ -70,7 +70,7 @@ function Searching({ name, data, search }) {
           <label class="sort">
             <span class="visually-hidden">Order</span>
             <select value=${sort} onChange=${(event) => note({ sort: event.target.value })}>
-              <option value="">By default: newest or best</option>
+              <option value="">Default order</option>
               ${sortable.flatMap(([field]) => ["desc", "asc"].map((way) => html`<option value=${`${field}:${way}`} selected=${sort === `${field}:${way}`}>${field}, ${way === "asc" ? "up" : "down"}</option>`))}
               <option value="offset:desc" selected=${sort === "offset:desc"}>newest appended</option>
               <option value="offset:asc" selected=${sort === "offset:asc"}>oldest appended</option>

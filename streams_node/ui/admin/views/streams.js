@@ -42,6 +42,7 @@ export function Streams({ selected }) {
   const total = list.total.value;
   const rows = total ?? list.pages.get(0)?.length ?? 0;
   const keys = (event) => {
+    if (typed.value.trim() !== text.value) return; // what is shown is not what was typed yet
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 12, PageUp: -12 }[event.key];
     if (step) {
       event.preventDefault();
