@@ -13,7 +13,6 @@ from tests.http.wire import SECURITY, Reply, ask
 WithNode = Callable[..., None]
 JSON = {"content-type": "application/json"}
 TEXT = {"content-type": "text/plain; charset=utf-8"}
-TIMES = ("server-timing",)
 SHARED = "public, max-age=60, stale-while-revalidate=300"
 CORS = ("access-control-allow-origin", "access-control-expose-headers")
 EXPOSED = {
@@ -30,9 +29,9 @@ ACCEPTED = {
 
 
 def expect(reply: Reply, status: int, **headers: str) -> None:
-    """Status and headers, names with `_` for `-`. The security lines are always there; CORS and times have own tests."""
+    """Status and headers, names with `_` for `-`. The security lines are always there, CORS has its own tests."""
     assert reply.status == status, reply
-    assert reply.without(CORS, TIMES) == SECURITY | {name.replace("_", "-"): value for name, value in headers.items()}
+    assert reply.without(CORS) == SECURITY | {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def producer(epoch: int, seq: int, *, id_: str = "p") -> dict[str, str]:
@@ -371,7 +370,7 @@ def test_preflight_anywhere(with_node: WithNode) -> None:
             }
             assert listed(headers["access-control-allow-headers"]) >= ACCEPTED
             assert listed(headers["access-control-expose-headers"]) >= EXPOSED
-            assert reply.without(CORS, SECURITY, TIMES).keys() == {
+            assert reply.without(CORS, SECURITY).keys() == {
                 "access-control-allow-methods", "access-control-allow-headers", "access-control-max-age",
             }  # fmt: skip
 
@@ -480,7 +479,7 @@ def problem(reply: Reply, status: int, code: str, **headers: str) -> None:
     assert (reply.status, error["code"]) == (status, code), reply
     assert isinstance(error["message"], str)
     assert error["message"]
-    assert reply.without(CORS, TIMES, ["x-request-id"]) == SECURITY | {
+    assert reply.without(CORS, ["x-request-id"]) == SECURITY | {
         "content-type": "application/json", "cache-control": "no-store", "content-length": str(len(reply.body)),
     } | {name.replace("_", "-"): value for name, value in headers.items()}  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,12 +16,13 @@ PATIENCE_S = 10.0  # far above every limit of a node under test: whoever waits l
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer with its header lines as they were sent."""
+    """An answer with its header lines as they were sent, but how long it took: no two answers share that."""
 
     status: int
     lines: tuple[tuple[bytes, bytes], ...]
     body: bytes
     chunks: int = 1
+    timing: str | None = field(default=None, compare=False)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -64,7 +65,11 @@ async def ask(
         await node.edge(scope_of(method, target, [HOST, *lines] if host else lines), answer.receive, answer.send)
     assert answer.head is not None, "no answer"
     assert answer.ended or answer.left, "half an answer"
-    return Reply(answer.head["status"], tuple(answer.head["headers"]), b"".join(answer.chunks), len(answer.chunks))
+    times = [value.decode() for name, value in answer.head["headers"] if name == b"server-timing"]
+    assert len(times) <= 1, "a header was sent twice"
+    rest = tuple(line for line in answer.head["headers"] if line[0] != b"server-timing")
+    timing = times[0] if times else None
+    return Reply(answer.head["status"], rest, b"".join(answer.chunks), len(answer.chunks), timing)
 
 
 def scope_of(method: str, target: str | bytes, lines: Lines) -> dict[str, Any]:

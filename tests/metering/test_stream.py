@@ -177,7 +177,8 @@ def test_records_are_kept_for_a_while_and_no_longer(tmp_path: Path) -> None:
         shown = await node.request("HEAD", PATH)
         metering._trim_at_us = 0
         await metering.trim()
-        assert (await node.request("HEAD", PATH)).headers == shown.headers
+        after = await node.request("HEAD", PATH)
+        assert after.headers | {"server-timing": ""} == shown.headers | {"server-timing": ""}
 
     run(tmp_path, test, stream_metrics_kept_ms=180_000)
 
