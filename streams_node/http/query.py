@@ -1,8 +1,9 @@
 """The query of a read as typed values."""
 
+import re
 from enum import Enum
 from typing import NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus
 
 from streams_node.errors import BadFilter, InvalidRequest
 from streams_node.protocol import offsets, times
@@ -12,6 +13,7 @@ _FIELDS_MAX = 64
 _KNOWN = frozenset(
     ("offset", "live", "timeout", "timeout_ms", "max_bytes", "cursor", "format", "key", "filter", "since")
 )
+_BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CURSOR_CHARS_MAX = 64
 DIGITS_MAX = 18  # a longer number is beyond every bound here
 
@@ -84,11 +86,12 @@ def parameters(
 ) -> dict[str, str]:
     """The known parameters of a query, each at most once; some may be blank: a key that is blank is none."""
     try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX
-        )
+        text = query_string.decode("ascii")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except ValueError:
         raise InvalidRequest("the query", f"at most {_FIELDS_MAX} parameters of UTF-8 text") from None
+    if _BROKEN.search(text):
+        _refuse_broken(text, known)
     found: dict[str, str] = {}
     for name, value in pairs:
         if name in known:
@@ -100,6 +103,14 @@ def parameters(
                 raise InvalidRequest(f"parameter `{name}`", "not blank")
             found[name] = value
     return found
+
+
+def _refuse_broken(text: str, known: frozenset[str]) -> None:
+    """As in a path. Taken as it stands, it would be another key than the one that was meant, and silently."""
+    for pair in text.split("&"):
+        name, _, value = pair.partition("=")
+        if unquote_plus(name) in known and _BROKEN.search(value):
+            raise InvalidRequest("percent encoding", "`%` and two hexadecimal digits", pair)
 
 
 def _offset(text: str | None) -> Position | Now | None:

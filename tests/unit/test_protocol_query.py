@@ -150,3 +150,13 @@ def test_parameters_come_back_as_they_were_escaped(given_as: dict[str, str]) -> 
     except UnicodeEncodeError:
         return
     assert parameters(text, frozenset(given_as)) == given_as
+
+
+@pytest.mark.parametrize("value", ["%", "%zz", "a%2", "%25%", "%u0041", "50%25%-"])
+def test_a_broken_percent_encoding_is_refused_and_not_taken_as_it_stands(value: str) -> None:
+    """As in a path: it would be another key than the one that was meant."""
+    for name in ("key", "filter", "since", "%6bey"):
+        with pytest.raises(InvalidRequest) as refused:
+            read_query(f"{name}={value}&offset=-1".encode())
+        assert "percent encoding must be `%` and two hexadecimal digits" in refused.value.message
+    assert read_query(f"other={value}&key=%2525".encode()).key == "%25"
