@@ -315,10 +315,13 @@ class _Damaged(Exception):
 def _open(path: Path, made: str, family: str) -> "RunReader":
     from indexers.exact import Exact  # noqa: PLC0415
     from indexers.lexicon import Lexicon  # noqa: PLC0415
+    from indexers.metrics import Metrics  # noqa: PLC0415
     from indexers.rollups import Rollups  # noqa: PLC0415
     from indexers.runs import IndexDamaged  # noqa: PLC0415
 
-    kinds: dict[str, Callable[..., RunReader]] = {"lexicon": Lexicon, "exact": Exact, "rollups": Rollups}
+    kinds: dict[str, Callable[..., RunReader]] = {
+        "lexicon": Lexicon, "exact": Exact, "rollups": Rollups, "metrics": Metrics,
+    }  # fmt: skip
     try:
         return kinds[family](path, name=made)
     except (IndexDamaged, OSError) as problem:

@@ -23,6 +23,7 @@ from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
 from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, Group, times_of
+from streams_node.searching.blocks import Blocks
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
@@ -51,6 +52,10 @@ class Aggregates:
         self._searches = searches
         self._scan_bytes = scan_bytes_max
         self.tallies = Tallies(database, searches, scan_bytes_max)
+
+    def bound_scans(self, scan_bytes_max: int) -> None:
+        """Another bound from now on; what is under way keeps its own."""
+        self._scan_bytes = self.tallies.scan_bytes = scan_bytes_max
 
     async def aggregate(
         self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
@@ -91,6 +96,7 @@ class _One:
         self._times = times_of(asked)
         self._configs = configs_of(asked.meaning, is_json=state.is_json)
         self._tables: list[Any] = []
+        self._blocks: list[Covering] = []  # metric blocks that were counted
 
     async def found(self) -> Aggregated:
         """Ask the runs, then count what they do not answer."""
@@ -102,9 +108,9 @@ class _One:
         log_from = await self._log_from()
         used = [cover for cover in taken if not any(span.first <= cover.first_seq < span.end for span in omitted)]
         found = Aggregated(groups=groups, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
-        found.indexed = len(used)
+        found.indexed = len({(cover.first_seq, cover.end_seq) for cover in [*used, *self._blocks]})
         found.used_rollups = bool(used and self._times.windows)
-        found.families.update(["agg"] if used else [])
+        found.families.update(["agg"] if used else [], ["mblk"] if self._blocks else [])
         found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
         if any(span.first < log_from for span in looked):
             found.scanned = await objects_of(self._cold, state.id, looked, log_from)
@@ -189,6 +195,8 @@ class _One:
         recount = Recount(
             parts, self._state, StreamLenses(asked.meaning, self._state.token), self._pruner(), self._budget
         )
+        blocks = Blocks(self._indexes, self._state, asked, self._configs.get("metrics"))
+        await blocks.find()
         everything = Counter(asked, [(asked.begin, asked.end)])
         edges = Counter(asked, self._times.edges)
         omitted = list[Range]()
@@ -199,7 +207,7 @@ class _One:
             if cover.ordinal in found.parts
         }
         for span in sorted([*gaps, *edged]):
-            end, tables = await recount.run(span, edges if span in edged else everything)
+            end, tables = await blocks.run(recount, span, edges if span in edged else everything)
             if span not in edged:
                 self._tables += tables
             elif end == span.end:
@@ -210,6 +218,7 @@ class _One:
                 omitted.append(Range(end, span.end))
             if len(self._tables) >= _FOLD_AT:
                 await self._fold()
+        self._blocks = blocks.used
         return joined(omitted), joined(recount.looked)
 
     def _pruner(self) -> Pruner | None:
