@@ -12,6 +12,7 @@ from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.ingest.remove import end_streams
 from streams_node.observe.logs import get_logger
+from streams_node.observe.vitals import LOOK_S
 from streams_node.wal.folder import DataFolder
 
 log = get_logger(__name__)
@@ -48,6 +49,7 @@ class Upkeep:
             ("write-heads", _QUIET_S, self._write_heads),
             ("watch-disk", _DISK_S, self._watch_disk),
             ("watch-loop", 0.0, self._watch_loop),
+            ("watch-vitals", LOOK_S, self._watch_vitals),
             ("sweep-idle", _IDLE_S, self._sweep),
         ]
         self._tasks = [
@@ -113,6 +115,10 @@ class Upkeep:
             refusals["disk_low"] = Unavailable(f"the disk has {free} bytes left, below the floor of {floor}")
         else:
             refusals.pop("disk_low", None)
+        return False
+
+    async def _watch_vitals(self) -> bool:
+        self._context.vitals.look()
         return False
 
     async def _watch_loop(self) -> bool:

@@ -19,10 +19,13 @@ from streams_node.cli.output import EXIT_OK, EXIT_USAGE
 
 # What a shell reports for a program that the closed pipe behind it ended (128 + SIGPIPE).
 _EXIT_PIPE_CLOSED = 141
+_BARE = "--auto-tune"
 
 
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; without `tokens`, the process's arguments."""
+    given = sys.argv[1:] if tokens is None else tokens
+    tokens = [f"{_BARE}=auto" if token == _BARE else token for token in given]  # the one flag whose value may be absent
     try:
         outcome = _app()(tokens, exit_on_error=False, result_action="return_value")
     except CycloptsError:

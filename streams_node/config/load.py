@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from streams_node.config.clashes import Clash
 from streams_node.config.settings import CLASH_ERROR, Settings
+from streams_node.config.tuning import available_bytes, tuned
 
 ENVIRONMENT_PREFIX = "STREAMS_"
 CONFIG_VARIABLE = "STREAMS_CONFIG"
@@ -84,10 +85,20 @@ def _gather(flags: Mapping[str, object], environ: Mapping[str, str], toml_path: 
     if toml_path is None and environ.get(CONFIG_VARIABLE):
         toml_path = Path(environ[CONFIG_VARIABLE])
     weak, strong, strongest = _from_toml(toml_path), _from_environment(environ), _from_flags(flags)
-    return _Layer(
-        weak.given | strong.given | strongest.given,
-        weak.problems + strong.problems + strongest.problems,
-    )
+    given = weak.given | strong.given | strongest.given
+    return _Layer(_from_memory(given) | given, weak.problems + strong.problems + strongest.problems)
+
+
+def _from_memory(given: Mapping[str, _Given]) -> dict[str, _Given]:
+    """What `auto_tune` makes of the memory there is; weaker than whatever a person sets."""
+    asked = given.get("auto_tune")
+    if asked is None:
+        return {}
+    try:
+        found = tuned(str(asked.value), available_bytes())
+    except ValueError:  # it is told with the other problems
+        return {}
+    return {name: _Given(f"auto_tune {found.preset_mb}", value) for name, value in found.values.items()}
 
 
 def _from_toml(path: Path | None) -> _Layer:

@@ -8,6 +8,7 @@ from streams_node.config import Settings
 from streams_node.details import Watches
 from streams_node.http.bodies import Bodies
 from streams_node.http.connections import Connections
+from streams_node.http.pressure import Pressure
 from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
@@ -41,4 +42,5 @@ class Context:
         self.searches = Searches(self.database, self.settings)
         self.searches.turns.observe = self.metrics.search_seconds.observe
         self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)
+        self.vitals.listeners.append(Pressure(self).changed)
         self.aggregates = Aggregates(self.database, self.searches, self.settings.search_scan_bytes_max)

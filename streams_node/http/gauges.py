@@ -5,6 +5,7 @@ from functools import partial
 from streams_node.http.connections import Connections
 from streams_node.http.context import Context
 from streams_node.observe.metrics import Metrics
+from streams_node.observe.vitals import STATES
 
 
 def register(metrics: Metrics, context: Context, connections: Connections) -> None:
@@ -27,3 +28,19 @@ def register(metrics: Metrics, context: Context, connections: Connections) -> No
     counter("streams_commit_failures", lambda: ledger.failures, "commits that failed, with outcomes unknown to clients")
     for mode in live.readers:
         gauge("streams_live_waiters", partial(live.readers.__getitem__, mode), "live readers", labels={"mode": mode})
+    vitals = context.vitals
+    gauge(
+        "streams_memory_state", lambda: STATES.index(vitals.state), "how tight memory is: 0 calm, 1 tight, 2 critical"
+    )
+    gauge("streams_memory_limit_bytes", lambda: vitals.limit_bytes, "memory that the process may have; 0 for no limit")
+    for state in STATES[1:]:
+        counter(
+            "streams_memory_pressed",
+            partial(vitals.changes.__getitem__, state),
+            "times that memory became tight or critical",
+            labels={"state": state},
+        )
+    counter("streams_clock_jumps", lambda: vitals.jumps, "jumps of the machine's clock by a second or more")
+    gauge("streams_details_waiters", lambda: context.details.waiting, "who awaits another state of a stream")
+    gauge("streams_searches_running", lambda: context.searches.turns.active, "searches and aggregations under way")
+    gauge("streams_searches_waiting", lambda: context.searches.turns.waiting, "those that wait for their turn")

@@ -1,6 +1,7 @@
 """The limits of a node, under the names that clients of the protocol know, and ours beside them."""
 
 from streams_node.config import MiB, Settings
+from streams_node.config.tuning import available_bytes, tuned
 from streams_node.http.search_request import TIMEOUT_MS_MAX
 from streams_node.http.server_view import AutoTuneView, LimitsView
 
@@ -9,8 +10,14 @@ _BUSY_MS = 5000  # see wal/connection.py
 
 def auto_tune(settings: Settings) -> AutoTuneView:
     """What `--auto-tune` has made of the memory there is."""
-    limit = settings.memory_limit_bytes
-    return AutoTuneView(enabled=False, requested_memory_mb=None, preset_mb=None, effective_memory_limit_mb=_mb(limit))
+    limit, asked = settings.memory_limit_bytes, settings.auto_tune
+    found = None if asked is None else tuned(asked, available_bytes())
+    return AutoTuneView(
+        enabled=found is not None,
+        requested_memory_mb=None if found is None else found.requested_mb,
+        preset_mb=None if found is None else found.preset_mb,
+        effective_memory_limit_mb=_mb(limit),
+    )
 
 
 def limits(settings: Settings) -> LimitsView:

@@ -70,6 +70,9 @@ class Tiers(Protocol):
     async def flush(self, row: int) -> None:
         """Return once the log up to a row is in the bucket."""
 
+    def hold_driver(self, *, hold: bool, end: bool) -> None:
+        """Start no index driver beside the node for now, or again; end the one that runs."""
+
     def listening(self, url: str) -> None:
         """The operator's routes can be reached from this machine, at this address."""
 
@@ -102,6 +105,8 @@ class NoTiers:
     async def flush(self, row: int) -> None:
         """Nobody will."""
         raise TimeoutError(f"row {row} stays in the log")
+
+    def hold_driver(self, *, hold: bool, end: bool) -> None: ...
 
     def listening(self, url: str) -> None: ...
 

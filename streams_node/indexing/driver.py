@@ -59,9 +59,14 @@ class Driver:
         self._backoff_s = backoff_s
         self._clock = clock
         self._child: Process | None = None
+        self._held = self._ending = False
         self.starts = 0
         self.failures = 0  # in a row
         self.problem: str | None = None
+
+    def hold(self, *, hold: bool, end: bool) -> None:
+        """Start none for now, or again; end the one that runs. What it was at is claimable again."""
+        self._held, self._ending = hold, end
 
     @property
     def pid(self) -> int | None:
@@ -73,7 +78,7 @@ class Driver:
             while True:
                 try:
                     await self._desk.tend()
-                    if self._desk.wanted:
+                    if self._desk.wanted and not self._held:
                         await self._serve()
                 except Exception as failure:  # noqa: BLE001 - indexes are late, and everything else goes on
                     self.problem = failure.message if isinstance(failure, StreamsError) else repr(failure)
@@ -96,7 +101,10 @@ class Driver:
             while not ended.done():
                 await asyncio.wait([ended], timeout=self._look_s)
                 await self._desk.tend()
-                if self._desk.counts["claims"] != granted or len(self._desk.leases):
+                if self._ending:
+                    log.info("the index driver is ended, as memory is nearly used up")
+                    await self._end()
+                elif self._desk.counts["claims"] != granted or len(self._desk.leases):
                     granted, at = self._desk.counts["claims"], self._clock()
                 elif self._clock() - at > self._idle_s:
                     log.info("the index driver has nothing to do, and is ended")

@@ -212,6 +212,14 @@ class Groups:
                         self._making.pop(key, None)
         return known
 
+    def bound(self, bytes_max: int) -> None:
+        """Another bound from now on."""
+        with self._lock:
+            self.bytes_max = bytes_max
+            while self.bytes > self.bytes_max and len(self._known) > 1:
+                _, gone = self._known.popitem(last=False)
+                self.bytes -= gone.size
+
     def drop(self, made: str) -> None:
         """Forget an object."""
         with self._lock:

@@ -57,6 +57,10 @@ class Aggregates:
         """Another bound from now on; what is under way keeps its own."""
         self._scan_bytes = self.tallies.scan_bytes = scan_bytes_max
 
+    def bound_scans(self, scan_bytes_max: int) -> None:
+        """Another bound from now on; what is under way keeps its own."""
+        self._scan_bytes = self.tallies.scan_bytes = scan_bytes_max
+
     async def aggregate(
         self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
     ) -> Aggregated:

@@ -90,6 +90,10 @@ class Tiering:
     def facts(self) -> TierFacts:
         return facts(self)
 
+    def hold_driver(self, *, hold: bool, end: bool) -> None:
+        if self.indexing is not None and self.indexing.driver is not None:
+            self.indexing.driver.hold(hold=hold, end=end)
+
     def listening(self, url: str) -> None:
         """The operator's routes can be reached from this machine."""
         if self.indexing is not None:

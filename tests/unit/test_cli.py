@@ -576,3 +576,10 @@ def test_numbers_keep_their_digits(array: str) -> None:
 def test_data_without_its_control_event_is_not_a_page_yet() -> None:
     lines = ("event: data", "data:[1]", "")
     assert list(pages_of_events([({"x": "y"}, line) for line in lines], "application/json")) == []
+
+
+def test_the_flag_whose_value_may_be_absent_means_the_machine(cli: Cli, served: list[Settings]) -> None:
+    for flag in ("--auto-tune", "--auto-tune=512"):
+        assert cli("serve", flag, "--no-auth").code == 7
+    assert [each.auto_tune for each in served] == ["auto", "512"]
+    assert served[1].memory_limit_bytes == 512 << 20
