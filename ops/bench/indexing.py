@@ -1,14 +1,19 @@
 """`python -m ops.bench.indexing`: what building indexes takes, with a real node and the driver beside it.
 
-Starts a node on a folder, declares 13 fields, a routing key and a rollup, and appends log events of 460 bytes. Then
-a flush until a cold driver (no Java) has covered it; the bulk of the events; a flush of a little at a time to a warm
-driver; and rest. Every number is of one run, and counts once the node says that all of it is covered in every family.
+Starts a node on a folder, declares fields, a routing key and a rollup, and appends events: log events of 460 bytes with
+13 fields, or with `--events archive` events as in the public archive of GitHub, with 18 fields. Then a flush until a
+cold driver (no Java) has covered it; the bulk of the events; a flush of a little at a time to a warm driver; and rest.
+Every number is of one run, and counts once the node says that all of it is covered in every family.
 
-    python -m ops.bench.indexing [--mib 256] [--flushes 12] [--work-dir DIR]
+    python -m ops.bench.indexing [--mib 256] [--flushes 12] [--events log|archive] [--work-dir DIR]
+
+With `--peers`, the time until a full history is in all companions, and the memory of that, beside
+`@prisma/streams-server`: see indexing_peers.py.
+
+    python -m ops.bench.indexing --peers [--segments 32] [--events log|archive] [--work-dir DIR]
 """
 
 import argparse
-import random
 import socket
 import statistics
 import subprocess
@@ -23,74 +28,21 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 from typing_extensions import override
 
-from ops.bench import machine, proc
+from ops.bench import indexing_peers, machine, proc
 from ops.bench.errors import BenchError
+from ops.bench.events import SETS, Events
 
 MIB = 1 << 20
-SEED = 20_261
 STREAM = "/v1/stream/logs"
 JSON = {"content-type": "application/json"}
 BATCH_EVENTS = 2000
 WARM_EVENTS = 2500  # about 1.2 MB: enough for a stream to be indexed
-KEYWORDS = {"level": 4, "service": 8, "environment": 3, "method": 4, "region": 5, "path": 200, "userId": 3000}
 READY_S = 60.0
 COVERED_S = 1800.0
 LOOK_S = 0.05
 IDLE_S = 20.0
-
-
-class Events:
-    """Log events, the same ones each time."""
-
-    def __init__(self) -> None:
-        self._random = random.Random(SEED)  # noqa: S311 - the same events each time
-        self._words = ["".join(self._random.choices("abcdefghijklmnopqrstuvwxyz", k=3 + at % 7)) for at in range(5000)]
-        self._weights = [1 / (at + 1) for at in range(len(self._words))]
-        self._pool = self._random.choices(self._words, self._weights, k=100_000)
-        self._count = 0
-
-    def batch(self, count: int) -> bytes:
-        return orjson.dumps([self._event() for _ in range(count)])
-
-    def _event(self) -> dict[str, Any]:
-        draw, self._count = self._random, self._count + 1
-        at = draw.randrange(len(self._pool) - 30)
-        moment = time.gmtime(1_790_000_000 + self._count // 20)
-        return {
-            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", moment) + f".{self._count % 1000:03d}Z",
-            **{name: f"{name}-{draw.randrange(values)}" for name, values in KEYWORDS.items()},
-            "requestId": f"{draw.getrandbits(128):032x}",
-            "status": draw.choice((200, 200, 200, 201, 404, 500)),
-            "bytes": draw.randrange(100_000),
-            "duration": round(draw.expovariate(0.02), 2),
-            "message": " ".join(self._pool[at : at + 25]),
-        }
-
-
-def declaration() -> dict[str, Any]:
-    def field(name: str, kind: str, **more: Any) -> dict[str, Any]:
-        return {"kind": kind, "bindings": [{"version": 1, "jsonPointer": f"/{name}"}], **more}
-
-    fields = {name: field(name, "keyword", exact=True) for name in (*KEYWORDS, "requestId")}
-    fields |= {
-        "timestamp": field("timestamp", "date", column=True, sortable=True),
-        "status": field("status", "integer", exact=True, column=True),
-        "bytes": field("bytes", "integer", column=True),
-        "duration": field("duration", "float", column=True, aggregatable=True),
-        "message": field("message", "text", analyzer="unicode_word_v1", positions=True),
-    }
-    rollup = {
-        "timestampField": "timestamp",
-        "dimensions": ["service", "level"],
-        "intervals": ["1m", "1h"],
-        "measures": {"events": {"kind": "count"}, "took": {"kind": "summary", "field": "duration"}},
-    }
-    search = {"primaryTimestampField": "timestamp", "fields": fields, "rollups": {"traffic": rollup}}
-    key = {"jsonPointer": "/userId", "required": False}
-    return {"schema": {"type": "object"}, "routingKey": key, "search": search}
 
 
 class Watch(threading.Thread):
@@ -196,16 +148,16 @@ def _until(holds: Any, seconds: float, what: str) -> None:
 
 
 class Run:
-    def __init__(self, http: httpx.Client, node: int) -> None:
+    def __init__(self, http: httpx.Client, node: int, events: Events) -> None:
         self._http = http
         self._node = node
-        self._events = Events()
+        self._events = events
         self.raw = 0
         self.entries = 0
 
     def declare(self) -> None:
         _good(self._http.put(STREAM, headers=JSON))
-        _good(self._http.post(f"{STREAM}/_schema", json=declaration()))
+        _good(self._http.post(f"{STREAM}/_schema", json=self._events.declared()))
 
     def append(self, count: int) -> None:
         for first in range(0, count, BATCH_EVENTS):
@@ -286,14 +238,20 @@ def main() -> int:
     parser.add_argument("--mib", type=int, default=256, help="of the bulk")
     parser.add_argument("--flushes", type=int, default=12, help="of a little, to a warm driver")
     parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
+    parser.add_argument("--events", choices=sorted(SETS), default="log", help="what is appended")
+    parser.add_argument("--peers", action="store_true", help="beside @prisma/streams-server")
+    parser.add_argument("--segments", type=int, default=32, help="with --peers: full segments of 16 MiB of it")
     options = parser.parse_args()
     machine.ensure_linux()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
         folder = Path(name)
         machine.ensure_real_disk(folder)
+        if options.peers:
+            indexing_peers.run(options.segments, SETS[options.events], folder)
+            return 0
         with running(folder) as (url, node), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
             print("| what | measured |\n| --- | --- |", flush=True)
-            for row, value in measure(Run(http, node), node, options.mib, options.flushes):
+            for row, value in measure(Run(http, node, SETS[options.events]()), node, options.mib, options.flushes):
                 print(f"| {row} | {value} |", flush=True)
         print(f"\n{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}")
     return 0
