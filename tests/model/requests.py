@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from tests.http.event_streams import with_line_feeds
 from tests.http.wire import Reply
-from tests.model.world import Append, Expected, Name, Stream, World, joined, media
+from tests.model.world import Append, Expected, Fork, Name, Stream, World, joined, media
 
 
 def path_of(name: Name, *, v1: bool) -> str:
@@ -38,6 +38,13 @@ def headers_of(request: Append) -> dict[str, str]:
     if request.hint_us is not None:
         found["stream-timestamp"] = str(request.hint_us * 1000)
     return found
+
+
+def fork_headers(fork: Fork) -> dict[str, str]:
+    found = {"stream-forked-from": path_of(fork.source, v1=True)}
+    if fork.offset is not None:
+        found["stream-fork-offset"] = fork.offset
+    return found | ({"stream-fork-sub-offset": str(fork.sub)} if fork.sub else {})
 
 
 def token_of(epoch: int, seq: int) -> str:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 
+import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -22,6 +23,7 @@ from tests.model.driver import PAGE_BYTES, Driver, Sent
 from tests.model.requests import (
     check_listing,
     code_of,
+    fork_headers,
     get,
     headers_of,
     is_text,
@@ -32,56 +34,33 @@ from tests.model.requests import (
     shown,
     token_of,
 )
-from tests.model.world import ANY, Append, Expected, Name, Span, Stream, World, joined, written
+from tests.model.strategies import (
+    BYTES,
+    JSON,
+    MALFORMED,
+    NAMES,
+    TEXT,
+    TYPES,
+    bodies,
+    buckets,
+    json_bodies,
+    lifetimes,
+    offsets,
+    producers,
+    rarely,
+    sequences,
+    surfaces,
+)
+from tests.model.world import ANY, Append, Expected, Fork, Name, Span, Stream, World, joined, written
 
+pytestmark = pytest.mark.timeout(900)  # a minute or two of work, beside whatever else the machine does
 EXAMPLES = int(os.environ.get("STREAMS_MODEL_EXAMPLES", "250"))
 STEPS = int(os.environ.get("STREAMS_MODEL_STEPS", "40"))
-NAMES = [
-    Name("_default", "a"), Name("_default", "é %"), Name("shop", "a"), Name("shop", "b"), Name("shop", "deep/er"),
-    Name("kiosk", "a"),
-]  # fmt: skip
-BUCKETS = ["shop", "kiosk", "_default", "none"]
-JSON, TEXT, BYTES = "application/json", "text/plain; charset=utf-8", "image/png"
-TYPES = [JSON, JSON, TEXT, BYTES, "Application/JSON; x=y", None]
-WRITES = ["append"] * 9 + ["create"] * 4 + ["delete", "delete", "malformed"]
+WRITES = ["append"] * 9 + ["create"] * 4 + ["fork"] * 5 + ["delete"] * 3 + ["malformed"]
 WRITES += ["append_together", "retry_together", "create_together", "all_together", "all_together"]
 READS = ["read"] * 4 + ["look", "poll", "poll", "follow", "follow"]
 MOMENTS = ["advance"] * 3 + ["edge"] * 3 + ["set_back", "sweep", "restart", "crash"]
 MOMENTS += ["make_bucket", "see_bucket", "drop_bucket", "list_bucket"]
-MALFORMED: list[dict[str, str]] = [
-    {"producer-id": "p"}, {"producer-id": "p", "producer-epoch": "1"}, {"stream-seq": ""}, {"stream-timestamp": "soon"},
-    {"producer-id": "", "producer-epoch": "0", "producer-seq": "0"}, {"content-type": "nonsense"},
-    {"producer-id": "p", "producer-epoch": "-1", "producer-seq": "0"},
-]  # fmt: skip
-
-buckets = st.sampled_from(BUCKETS)
-surfaces = st.booleans()
-rarely = st.integers(0, 9).map(lambda number: number == 0)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
-values = st.one_of(st.integers(-99, 99), texts, st.lists(st.integers(0, 9), max_size=2), st.just("x" * 700))
-json_bodies = st.one_of(st.lists(values, min_size=1, max_size=4).map(written), values.map(written))
-bodies = st.one_of(
-    json_bodies,
-    json_bodies,
-    st.binary(min_size=1, max_size=12),
-    st.sampled_from([b"", b"[]", b"{", b"[1,]", b"\xff", b'"' + b"y" * 5000 + b'"', b" a\r\nb\rc\n d", b"\n\n"]),
-)
-producers = st.one_of(
-    st.none(),
-    st.none(),
-    st.tuples(
-        st.sampled_from(["p", "q"]),
-        st.sampled_from(["next", "next", "again", "gap", "epoch", "epoch", "stale", "jump"]),
-    ),
-)
-sequences = st.one_of(st.none(), st.none(), st.none(), st.sampled_from(["a", "b", "bb", "é", "z"]))
-lifetimes = st.sampled_from(
-    [None, None, None, "ttl 5", "ttl 60", "ttl 60", "ttl 600", "ttl 0", "at 30", "at 1000", "at -5"]
-)
-offsets = st.one_of(
-    st.sampled_from(["none", "-1", "now", "alias", "tail", "tail", "beyond", "later-epoch", "garbage", "lower"]),
-    st.integers(0, 40),
-)
 
 
 class ProtocolMachine(RuleBasedStateMachine):
@@ -142,13 +121,53 @@ class ProtocolMachine(RuleBasedStateMachine):
         self._put(name, request, headers, ttl_s=ttl_s, expires_us=expires_us, v1=data.draw(surfaces))
 
     def _put(self, name: Name, request: Append, headers: dict[str, str] | None = None, *, ttl_s: int | None = None,
-             expires_us: int | None = None, v1: bool) -> None:  # fmt: skip
+             expires_us: int | None = None, v1: bool, fork: Fork | None = None) -> None:  # fmt: skip
         path = path_of(name, v1=v1)
-        reply = self.driver.ask("PUT", path, (headers or {}) | headers_of(request), request.body)
+        said = (headers or {}) | headers_of(request) | ({} if fork is None else fork_headers(fork))
+        reply = self.driver.ask("PUT", path, said, request.body)
         self.driver.hold(reply, self.world.possible(name), lambda world, alive: world.put(
             name, request, alive=alive, ttl_s=ttl_s, expires_us=expires_us, implicit=path.startswith("/v1/"),
-            path="http://node.test" + path,
+            path="http://node.test" + path, fork=fork,
         ))  # fmt: skip
+
+    def _fork(self, data: st.DataObject) -> None:
+        """A stream that begins as another one does, or a repetition of the request that made it."""
+        free = [name for name in NAMES if name not in self.world.streams]
+        name, source = self._name(data, "all"), self._name(data)
+        if free and not data.draw(rarely):
+            name = free[data.draw(st.integers(0, 9)) % len(free)]
+        self._settle([name, source])
+        made, origin = self.world.streams.get(name), self.world.streams.get(source)
+        headers, ttl_s, expires_us = self._lifetime(data.draw(lifetimes))
+        content_type, closing = data.draw(st.sampled_from([None] * 9 + TYPES)), data.draw(rarely)
+        fork = Fork(source, self._fork_offset(source, data), data.draw(st.sampled_from([0, 0, 0, 1, 1, 2, 3, 9])))
+        if data.draw(st.booleans()) and made is not None and made.origin is not None:
+            fork, headers, ttl_s, expires_us, closing = made.origin, {}, None, None, made.closed
+        body = b""
+        if data.draw(st.booleans()):
+            body = (
+                data.draw(bodies) if origin is None or not origin.is_json else data.draw(st.one_of(json_bodies, bodies))
+            )
+        request = Append(body, content_type, closing, self._producer(None, data.draw(producers)), data.draw(sequences))
+        self._put(name, request, headers, ttl_s=ttl_s, expires_us=expires_us, v1=data.draw(surfaces), fork=fork)
+
+    def _fork_offset(self, source: Name, data: st.DataObject) -> str | None:
+        """Mostly one of the source's own."""
+        stream, own = self.world.streams.get(source), data.draw(st.integers(0, 30))
+        if stream is None or own > 20:
+            return self._offset(source, data.draw(offsets))
+        return stream.token(own % (stream.tail + 1))
+
+    def _settle(self, names: list[Name]) -> None:
+        """Look at what may be over, so that everybody knows."""
+        for name in names:
+            if name in self.world.streams and self.world.possible(name) != [True]:
+                reply = self.driver.ask("HEAD", path_of(name, v1=True))
+                self.driver.hold(
+                    reply,
+                    self.world.possible(name),
+                    lambda world, alive, name=name: world.head(name, alive=alive),  # type: ignore[misc]
+                )
 
     def _append(self, data: st.DataObject) -> None:
         name = self._name(data)
@@ -184,7 +203,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         """The order is the node's to choose, and the offsets tell which one it was."""
         name, count = self._name(data, "open"), data.draw(st.integers(2, 6))
         stream = self.world.streams.get(name)
-        if stream is None or stream.closed:
+        if stream is None or stream.closed or stream.hidden:
             return
         contents = [written(f"{at} of {count}") for at in range(count)]
         request = {"content-type": stream.content_type}
@@ -205,7 +224,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         """One request of a producer, sent several times at once, is stored once."""
         name, count = self._name(data, "open"), data.draw(st.integers(2, 4))
         stream = self.world.streams.get(name)
-        if stream is None or stream.closed:
+        if stream is None or stream.closed or stream.hidden:
             return
         request = Append(b"7", stream.content_type, producer=self._producer(stream, ("p", "next")))
         replies = self._together([("POST", path_of(name, v1=True), headers_of(request), b"7")] * count)
@@ -298,7 +317,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         """A live reader sees what there is, then what comes; then its stream ends, or it leaves."""
         name = self._name(data, "open")
         stream = self.world.streams.get(name)
-        if stream is None or stream.closed or self.world.possible(name) != [True]:
+        if stream is None or stream.closed or stream.hidden or self.world.possible(name) != [True]:
             return
         action = data.draw(st.sampled_from(["append", "append", "close", "append and close", "delete"]))
         if data.draw(st.booleans()):
@@ -328,6 +347,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         reply = self.driver.ask("DELETE", f"/{bucket}")
         outcomes = self.world.emptied(bucket)
         self.driver.hold(reply, outcomes, lambda world, emptied: world.delete_bucket(bucket, emptied=emptied))
+        self._settle(self.world.unsure())
 
     def _list_bucket(self, data: st.DataObject) -> None:
         bucket, limit = data.draw(buckets), data.draw(st.sampled_from([None, 1, 2]))
@@ -370,6 +390,7 @@ class ProtocolMachine(RuleBasedStateMachine):
 
         self.driver.run(sweep())
         self.world.swept()
+        self._settle(self.world.unsure())
 
     def _restart(self, _: st.DataObject) -> None:
         self.driver.restart()
@@ -390,7 +411,8 @@ class ProtocolMachine(RuleBasedStateMachine):
 
     def _name(self, data: st.DataObject, among: str = "most") -> Name:
         """Mostly a stream that is there; of `open` ones only if any is; any name at all from time to time."""
-        there = sorted(name for name, stream in self.world.streams.items() if among != "open" or not stream.closed)
+        streams = self.world.streams.items()
+        there = sorted(name for name, stream in streams if among != "open" or not (stream.closed or stream.hidden))
         where = data.draw(st.integers(0, 11))
         if there and (where < 10 or among == "open") and among != "all":
             return there[where % len(there)]
@@ -443,7 +465,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         await self._act(name, action)
         reply = await poll
         if action == "delete":
-            assert (reply.status, code_of(reply)) == (404, "not_found")
+            assert (reply.status, code_of(reply)) == ((410, "gone") if stream.hidden else (404, "not_found"))
             return
         fresh = stream.entries[tail:]
         headers = {"stream-end-offset": stream.token(stream.tail), "stream-next-offset": stream.token(stream.tail),
@@ -538,7 +560,7 @@ class ProtocolMachine(RuleBasedStateMachine):
         """In the end every stream is there from its first entry to its last, page by page."""
         for name in sorted(self.world.streams):
             stream = self.world.streams[name]
-            if self.world.possible(name) != [True]:
+            if self.world.possible(name) != [True] or stream.hidden:
                 continue
             start, pages = 0, []
             while True:

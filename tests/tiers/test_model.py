@@ -27,7 +27,8 @@ from streams_node.objects import FaultPlan
 from streams_node.objects.s3 import S3Address
 from tests.http.wire import Reply
 from tests.model.requests import check_listing, headers_of, path_of, query_of
-from tests.model.test_protocol_machine import BYTES, JSON, NAMES, TEXT, ProtocolMachine
+from tests.model.strategies import BYTES, JSON, NAMES, TEXT
+from tests.model.test_protocol_machine import ProtocolMachine
 from tests.model.world import Append, Name, Stream, decoded, joined, written
 from tests.tiers.bucket import MILD, WILD, Bucket, folder_bucket, memory_bucket, s3_bucket
 from tests.tiers.driver import TieredDriver
@@ -88,7 +89,7 @@ class TieredMachine(ProtocolMachine):
 
     def _flush(self, data: st.DataObject) -> None:
         name = self._name(data)
-        if self.driver.bucket.plan.away or self.world.possible(name) != [True]:
+        if self.driver.bucket.plan.away or self.world.possible(name) != [True] or self.world.streams[name].hidden:
             return
         reply = self.driver.ask("POST", path_of(name, v1=True) + "/_flush")
         said = json.loads(reply.body)
@@ -123,7 +124,7 @@ class TieredMachine(ProtocolMachine):
         """One entry of more than a quarter of a MiB."""
         name = self._name(data, "open")
         stream = self.world.streams.get(name)
-        if stream is None or stream.closed:
+        if stream is None or stream.closed or stream.hidden:
             return
         body = written("z" * LARGE_BYTES) if stream.is_json else b"z" * LARGE_BYTES
         request = Append(body, stream.content_type)
@@ -134,7 +135,7 @@ class TieredMachine(ProtocolMachine):
         """Page by page from any entry on, while the stages go on: all of it, each entry once."""
         name = self._name(data)
         stream = self.world.streams.get(name)
-        if stream is None or self.world.possible(name) != [True]:
+        if stream is None or stream.hidden or self.world.possible(name) != [True]:
             return
         start = data.draw(st.integers(0, stream.tail))
         raw = data.draw(st.booleans())
@@ -199,7 +200,7 @@ class TieredMachine(ProtocolMachine):
         self._read_all_back()
         self._same_listing()
         for name in sorted(world.streams):
-            if world.possible(name) == [True]:
+            if world.possible(name) == [True] and not world.streams[name].hidden:
                 self._goes_on(name, world.streams[name])
 
     def _same_listing(self) -> None:
