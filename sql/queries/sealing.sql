@@ -25,8 +25,9 @@ SELECT count(*), group_concat(coalesce(length(keys), -1)), CAST(group_concat(key
    AND count = 1 AND (flags = 1 OR flags = 3) AND lens IS NULL AND length(payload) <= :bytes_max;
 
 -- name: ends_of_rows
--- Where the rows of a JSON array lie in their streams; those that have been freed are missing.
-SELECT l.row_id, l.ordinal, l.position FROM json_each(?) AS wanted CROSS JOIN log AS l ON l.row_id = wanted.value;
+-- Where the rows of a JSON array lie in their streams, column by column; those that have been freed are missing.
+SELECT count(*), group_concat(l.row_id), group_concat(l.ordinal), group_concat(l.position)
+  FROM json_each(?) AS wanted CROSS JOIN log AS l ON l.row_id = wanted.value;
 
 -- name: flags_after
 -- The row after one: whether it begins an append.
@@ -38,8 +39,8 @@ SELECT row_id, stream, seq + count, flags, producer, producer_epoch, producer_se
   FROM log WHERE row_id > :after AND row_id <= :through
    AND (producer IS NOT NULL OR stream_seq IS NOT NULL OR flags & 2) ORDER BY row_id LIMIT :limit;
 
--- name: living_streams
--- Which incarnations of a JSON array live, and can be sealed.
+-- name: streams_left_out
+-- Which incarnations of a JSON array do not live, or cannot be sealed.
 SELECT wanted.value FROM json_each(?) AS wanted
- WHERE EXISTS (SELECT 1 FROM heads AS h WHERE h.stream = wanted.value)
-   AND NOT EXISTS (SELECT 1 FROM stuck AS s WHERE s.stream = wanted.value);
+ WHERE NOT EXISTS (SELECT 1 FROM heads AS h WHERE h.stream = wanted.value)
+    OR EXISTS (SELECT 1 FROM stuck AS s WHERE s.stream = wanted.value);

@@ -18,7 +18,7 @@ from streams_node.segmenter.check import damaged
 from streams_node.segmenter.columns import Rows, Stretches, sorted_by_stream, stretches_of
 from streams_node.segmenter.ends import write_ends
 from streams_node.segmenter.messages import Built, BuiltObject, Order
-from streams_node.segmenter.rows import living, open_log, take
+from streams_node.segmenter.rows import left_out, open_log, take
 from streams_node.segments.format import Kind, payload_offsets
 from streams_node.segments.writer import ObjectWriter, Written
 from streams_node.testing.crashpoints import crash_point
@@ -42,7 +42,7 @@ def build(order: Order) -> Built:
         taken = take(db, order.after_row, order.through_row, order.flush_bytes_max)
         count = taken.rows.size
         rows = sorted_by_stream(taken.rows)
-        rows = rows.of(pa.array(living(db, pc.unique(rows.column("stream")).to_pylist()), pa.int64()))
+        rows = rows.without(left_out(db, pc.unique(rows.column("stream"))))
         stretches = stretches_of(rows)
         stuck = damaged(rows, stretches)
         if stuck:

@@ -67,17 +67,17 @@ def read_plain(db: sqlite3.Connection, after: int, through: int) -> tuple[Plain,
 def columns_of(stretches: list[Plain], data_bytes: int) -> Any:
     """Columns of LOG_ROW, all stretches one behind the other; their payloads are so many bytes."""
     count = sum(each.rows for each in stretches)
-    sizes = _numbers([each.sizes for each in stretches])
+    sizes = numbers_of([each.sizes for each in stretches])
     invariant(pc.sum(sizes).as_py() == data_bytes, "payloads are joined as they were")
     return pa.RecordBatch.from_arrays(
         [
             pa.concat_arrays([pa.arange(each.first_row, each.first_row + each.rows) for each in stretches]),
-            _numbers([each.streams for each in stretches]),
-            _numbers([each.seqs for each in stretches]),
+            numbers_of([each.streams for each in stretches]),
+            numbers_of([each.seqs for each in stretches]),
             pa.repeat(pa.scalar(1, pa.int64()), count),
             pa.nulls(count, pa.int64()),
             pa.nulls(count, pa.int64()),
-            _numbers([each.times for each in stretches]),
+            numbers_of([each.times for each in stretches]),
             pa.repeat(pa.scalar(FIRST, pa.int64()), count),
             pa.concat_arrays([pa.repeat(pa.scalar(each.schema_version, pa.int32()), each.rows) for each in stretches]),
             pa.nulls(count, pa.binary()),
@@ -96,8 +96,8 @@ def payloads_of(columns: Any, data: bytearray) -> Any:
     return pa.Array.from_buffers(pa.large_binary(), len(sizes), [None, offsets.buffers()[1], pa.py_buffer(data)])
 
 
-def _numbers(texts: list[str]) -> Any:
-    """Numbers with commas between them, as a column."""
+def numbers_of(texts: list[str]) -> Any:
+    """Numbers with commas between them, in several texts, as a column."""
     lines = ",".join(texts).encode("ascii").replace(b",", b"\n")
     table = csv.read_csv(
         pa.py_buffer(lines),
@@ -111,7 +111,7 @@ def _keys(plain: Plain) -> Any:
     """Routing keys as the log has them."""
     if plain.key_sizes is None:
         return pa.nulls(plain.rows, pa.binary())
-    sizes = _numbers([plain.key_sizes])
+    sizes = numbers_of([plain.key_sizes])
     ends = pc.cumulative_sum(pc.max_element_wise(sizes, 0)).cast(pa.int32())
     invariant(ends[-1].as_py() == len(plain.keys), "keys are joined as they were")
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

@@ -1,7 +1,6 @@
 """Takes a stretch of the log for a seal: as many whole appends as fit."""
 
 import sqlite3
-from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -89,7 +88,7 @@ def _ends_append(db: sqlite3.Connection, row: int) -> bool:
     return following is None or bool(following[0] & FIRST)
 
 
-def living(db: sqlite3.Connection, streams: Iterable[int]) -> list[int]:
-    """Which of them live, and can be sealed. Asked after the rows were read: these were all there, then."""
-    wanted = msgspec.json.encode(sorted(streams)).decode()
-    return list(map(itemgetter(0), db.execute(SEALING.living_streams, (wanted,))))
+def left_out(db: sqlite3.Connection, streams: Any) -> Any:
+    """Which of them have died, or cannot be sealed. Asked after the rows were read: these were all there, then."""
+    wanted = msgspec.json.encode(streams.to_pylist()).decode()
+    return pa.array(map(itemgetter(0), db.execute(SEALING.streams_left_out, (wanted,))), pa.int64())
