@@ -20,7 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / ".reports" / "ui"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # A container has no user namespaces and little shared memory; the collector tells of the heap without what is dead.
-FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--js-flags=--expose-gc", "--enable-precise-memory-info")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--js-flags=--expose-gc",
+    "--enable-precise-memory-info",
+)
 WAIT_MS = 20_000  # a machine with load is slow, and a test does not wait longer than it has to
 expect.set_options(timeout=WAIT_MS)
 DESK, PHONE = (1280, 800), (390, 780)
@@ -50,8 +56,9 @@ class Window:
     def __init__(self, browser: Browser, base: str, *, size: tuple[int, int] = DESK, **options: Any) -> None:
         self.base = base
         self.context: BrowserContext = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, locale="en-GB", timezone_id="UTC", **options
-        )
+            viewport={"width": size[0], "height": size[1]}, locale="en-GB", timezone_id="UTC",
+            **{"reduced_motion": "reduce", **options},  # pictures that stand still, and no core that paints
+        )  # fmt: skip
         self.context.set_default_timeout(WAIT_MS)
         self.page: Page = self.context.new_page()
         self.said: list[str] = []

@@ -1,4 +1,4 @@
-"""A node with a small shop on it, and a browser: both for a module."""
+"""A node with a small shop on it, and a browser: both for all modules of this folder."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,24 +9,24 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.support.node_process import NodeProcess
-from tests.ui.browser import Window, chromium, found
+from tests.ui.browser import Window, chromium, elsewhere, found
 from tests.ui.seeds import Api, shop
 
 NEED = "no Chromium: install one (Debian: apt-get install chromium), or name it in STREAMS_TEST_CHROMIUM"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     if found() is None:
         pytest.skip(NEED)
     folder: Path = tmp_path_factory.mktemp("node")
     with NodeProcess(folder / "data", settings={"index_driver": "off"}) as process:
-        asyncio.run(process.ready())
+        elsewhere(lambda: asyncio.run(process.ready()))
         shop(Api(f"http://127.0.0.1:{process.port}"))
         yield process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def base(node: NodeProcess) -> str:
     return f"http://127.0.0.1:{node.port}"
 
@@ -36,8 +36,10 @@ def api(base: str) -> Api:
     return Api(base)
 
 
-@pytest.fixture(scope="module")
-def browser(node: NodeProcess) -> Iterator[Browser]:  # noqa: ARG001 - it starts first: it needs the thread's event loop
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if found() is None:
+        pytest.skip(NEED)
     with chromium() as started:
         yield started
 

@@ -13,6 +13,7 @@ import pytest
 
 from streams_node.http.ui import FOLDER, assets
 from streams_node.testing.inprocess import Answer, InProcess, in_process
+from tests.ui.browser import elsewhere
 
 VENDOR = FOLDER / "vendor"
 OWN = sorted(path for path in FOLDER.rglob("*.js") if VENDOR not in path.parents)
@@ -24,11 +25,14 @@ Found = TypeVar("Found")
 
 
 def ask(folder: Path, act: Callable[[InProcess], Awaitable[Found]], **settings: Any) -> Found:
-    async def inside() -> Found:
-        async with in_process(folder, **settings) as node:
-            return await act(node)
+    found: list[Found] = []
 
-    return asyncio.run(inside())
+    async def inside() -> None:
+        async with in_process(folder, **settings) as node:
+            found.append(await act(node))
+
+    elsewhere(lambda: asyncio.run(inside()))
+    return found[0]
 
 
 def test_the_document_is_asked_for_each_time_and_its_files_are_kept_for_good(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +11,22 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.support.node_process import NodeProcess
-from tests.ui.browser import Window, chromium, elsewhere, found
-from tests.ui.conftest import NEED
+from tests.ui.browser import Window, elsewhere
 from tests.ui.seeds import Api
 
-pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.skipif(found() is None, reason=NEED)]
+pytestmark = [pytest.mark.xdist_group("browser")]
 KEY = "an-invented-key-0123456789"
 
 
-def start(data: Path, **options: Any) -> NodeProcess:
-    process = NodeProcess(data, settings={"index_driver": "off"}, **options)
-    elsewhere(lambda: asyncio.run(process.ready()))
-    return process
+@contextmanager
+def start(data: Path, **options: Any) -> Iterator[NodeProcess]:
+    with NodeProcess(data, settings={"index_driver": "off"}, **options) as process:
+        elsewhere(lambda: asyncio.run(process.ready()))
+        yield process
 
 
-def test_a_restart_of_the_node_is_said_survived_and_nothing_is_shown_twice(tmp_path: Path) -> None:
-    with chromium() as browser:
-        first = start(tmp_path / "data")
+def test_a_restart_of_the_node_is_said_survived_and_nothing_is_shown_twice(browser: Browser, tmp_path: Path) -> None:
+    with start(tmp_path / "data") as first:
         base = f"http://127.0.0.1:{first.port}"
         api = Api(base)
         api.create("steps")
@@ -51,8 +52,8 @@ def test_a_restart_of_the_node_is_said_survived_and_nothing_is_shown_twice(tmp_p
             window.close()
 
 
-def test_a_node_with_a_key_is_opened_with_it_and_it_is_in_no_address(tmp_path: Path) -> None:
-    with chromium() as browser, start(tmp_path / "data", key=KEY) as node:
+def test_a_node_with_a_key_is_opened_with_it_and_it_is_in_no_address(browser: Browser, tmp_path: Path) -> None:
+    with start(tmp_path / "data", key=KEY) as node:
         base = f"http://127.0.0.1:{node.port}"
         window = Window(browser, base)
         page = window.open("#/s/none/messages")

@@ -27,7 +27,7 @@ SHOWN = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_pictures_of_the_readme_are_made_from_the_page(window: Open, name: str) -> None:
     colours, link, clicked, drawn = SHOWN[name]
-    view = window(size=SIZE, color_scheme=colours, reduced_motion="reduce")
+    view = window(size=SIZE, color_scheme=colours)
     page = view.open(link)
     if clicked is not None:
         page.locator(clicked).click()
