@@ -63,7 +63,8 @@ class Answer:
         self._lenses = StreamLenses(asked.meaning, state.token)
         self._work = Work()
         self._score: Scorer | None = None
-        self._looked: list[Range] = []  # of what no companion covers
+        self._looked: list[Range] = []  # of what no companion covers,
+        self._fetched: list[Range] = []  # and of that what was not in memory
         self._primary_ns_max: int | None = None
         self._unread: list[Range] = []  # entries that the index could not decide about, and nobody has
 
@@ -76,7 +77,7 @@ class Answer:
         score = self._score or _scorer(self._asked, ())
         hits, lost = await self._with_records()
         omitted = joined([*omitted, *lost])
-        log_from = await self._log_from() if omitted or self._looked else self._tail.seq
+        log_from = await self._log_from() if omitted or self._fetched else self._tail.seq
         found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, score)
         found.primary_ns_max, found.last = self._primary_ns_max, self._top.last()
         await self._account(log_from)
@@ -257,18 +258,19 @@ class Answer:
         self._work.scan_s += time.monotonic() - began
         self._work.parse_s += time.monotonic() - began
         self._looked = joined([*self._looked, *scan.looked])
+        self._fetched = scan.looked
         return omitted
 
     async def _account(self, log_from: int) -> None:
-        """What was looked at, by where it lies."""
+        """What was looked at, by where it lies; what is in memory counts as a part of the log."""
         work, looked = self._work, self._looked
         work.held_max = self._top.held_max
         work.looked = sum(end - first for first, end in looked)
-        work.tail_docs = sum(max(0, end - max(first, log_from)) for first, end in looked)
+        work.tail_docs = work.looked - sum(max(0, min(end, log_from) - first) for first, end in self._fetched)
         share = work.tail_docs / max(1, work.looked)
         work.tail_s, work.scanned_s = work.scan_s * share, work.scan_s * (1 - share)
         if work.looked > work.tail_docs:
-            work.scanned = await objects_of(self._cold, self._state.id, looked, log_from)
+            work.scanned = await objects_of(self._cold, self._state.id, self._fetched, log_from)
 
     def _pruner(self) -> Pruner | None:
         asked, indexes = self._asked, self._indexes
