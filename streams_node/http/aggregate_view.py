@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -162,20 +163,25 @@ def _summary(summary: Any) -> dict[str, Any]:
         "max": number(summary.max),
         "avg": number(summary.sum / summary.count) if summary.count and summary.sum is not None else None,
     }
-    histogram = dict(sorted(summary.histogram.items(), key=lambda bucket: _place(bucket[0])))
-    shown.update({name: _percentile(histogram, share) for name, share in _PERCENTILES.items()})
+    histogram = dict(sorted(summary.histogram.items(), key=_place_of))
+    counted = [(bound, count) for name, count in histogram.items() if (bound := _bound(name)) is not None]
+    shown.update({name: _percentile(counted, share) for name, share in _PERCENTILES.items()})
     if histogram:
         shown["histogram"] = {name: number(count) for name, count in histogram.items()}
     return shown
 
 
+def _place_of(bucket: tuple[str, float]) -> tuple[bool, float, str]:
+    return _place(bucket[0])
+
+
+@lru_cache(4096)
 def _place(bucket: str) -> tuple[bool, float, str]:
     bound = _bound(bucket)
     return bound is None, bound or 0.0, bucket
 
 
-def _percentile(histogram: Mapping[str, float], share: float) -> float | int | None:
-    counted = [(bound, count) for name, count in histogram.items() if (bound := _bound(name)) is not None]
+def _percentile(counted: Sequence[tuple[float, float]], share: float) -> float | int | None:
     total, before = sum(count for _, count in counted), 0.0
     if not total > 0:
         return None
@@ -186,6 +192,7 @@ def _percentile(histogram: Mapping[str, float], share: float) -> float | int | N
     return number(counted[-1][0])
 
 
+@lru_cache(4096)
 def _bound(bucket: str) -> float | None:
     """The number that a bucket is named by; records that carry histograms may name them by anything."""
     try:

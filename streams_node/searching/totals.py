@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 import orjson
@@ -77,19 +76,30 @@ def groups_of(table: Any, groups_max: int) -> list[Group]:
     if table.group_by(["start", "group"], use_threads=False).aggregate([]).num_rows > groups_max:
         raise TooManyGroups
     table = table.sort_by([(name, "ascending") for name in ("start", "group", "measure")])
+    buckets = _spelled(table.column("bucket"))
+    columns = [table.column(name).to_pylist() for name in ("start", "group", "measure", *_SCHEMA.names[4:])]
     found = list[Group]()
-    rows = (row for batch in table.to_batches() for row in batch.to_pylist())
-    for (start, text), group in groupby(rows, key=lambda row: (row["start"], row["group"])):
-        measures: dict[str, Summary] = {}
-        for row in group:
-            summary = measures.setdefault(row["measure"], Summary())
-            if row["bucket"] is None:
-                summary += Summary(row["count"], row["sum"], row["min"], row["max"])
-            else:
-                summary.histogram[row["bucket"].decode("utf-8", "surrogatepass")] = row["count"]
-            measures[row["measure"]] = summary
-        found.append(Group(start, json.loads(text), measures))
+    last: tuple[int, str] | None = None
+    measures: dict[str, Summary] = {}
+    for start, group, measure, count, total, least, most, bucket in zip(*columns, buckets, strict=True):
+        if (start, group) != last:
+            last, measures = (start, group), {}
+            found.append(Group(start, json.loads(group), measures))
+        summary = measures.get(measure)
+        if summary is None:
+            summary = measures[measure] = Summary()
+        if bucket is None:
+            summary.count, summary.sum, summary.min, summary.max = count, total, least, most
+        else:
+            summary.histogram[bucket] = count
     return found
+
+
+def _spelled(column: Any) -> list[str | None]:
+    """The names of buckets: there are few different ones."""
+    column = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    names = [None if raw is None else raw.decode("utf-8", "surrogatepass") for raw in column.dictionary.to_pylist()]
+    return [names[at] for at in column.indices.to_pylist()]
 
 
 # --- out of runs ---
