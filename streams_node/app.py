@@ -197,8 +197,9 @@ def _context(
     tiering.register(metrics)
     subscriptions = Subscriptions(settings, folder.path, ledger, random.random)
     subscriptions.register(metrics)
-    details = Watches(News(lambda: tiering.generation, lambda: tiering.desk, time.monotonic))
-    tiering.heard = details.published
+    registry = subscriptions.registry
+    details = Watches(News(lambda: tiering.generation, lambda: tiering.desk, time.monotonic, lambda: registry.version))
+    tiering.heard = registry.heard = details.published
     return Context(
         settings,
         database,

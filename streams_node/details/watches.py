@@ -26,6 +26,7 @@ class Shown(NamedTuple):
     body: bytes
     change: int
     generation: int
+    subscriptions: int
 
 
 class News(NamedTuple):
@@ -34,6 +35,7 @@ class News(NamedTuple):
     generation: Callable[[], int]
     desk: Callable[[], Desk | None]
     now_s: Callable[[], float]
+    subscriptions: Callable[[], int]  # counts the changes of which there are
 
 
 Make = Callable[[StreamState], Awaitable[Shown]]
@@ -59,7 +61,7 @@ class Watches:
         return await self._watch(state).changed(hub, known, seconds, make)
 
     def published(self) -> None:
-        """A generation of the catalogue is out."""
+        """A generation of the catalogue is out, or there are other subscriptions."""
         for watch in self._watches.values():
             watch.stir.set()
 
@@ -134,7 +136,9 @@ class _Watch:
         """Whether nothing that its tag tells of has changed."""
         self._listen()
         rung = self._bell is not None and self._bell.is_set()
-        return not rung and shown.change == self.state.change and shown.generation == self._news.generation()
+        news = self._news
+        same = shown.generation == news.generation() and shown.subscriptions == news.subscriptions()
+        return same and not rung and shown.change == self.state.change
 
     async def _make(self, make: Make) -> None:
         self._listen()

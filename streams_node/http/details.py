@@ -1,5 +1,6 @@
 """GET of `…/_details`: all that is known of a stream, and the next other state of it."""
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from streams_node.http.details_view import (
     StorageDetails,
     StoreRequests,
     StreamDetails,
+    StreamSubscription,
+    StreamSubscriptions,
 )
 from streams_node.http.index_view import IndexStatusView, Measured, measured, status_view
 from streams_node.http.profile import profile_text
@@ -35,6 +38,8 @@ from streams_node.wal.tails import LogEnd
 
 _KNOWN = frozenset(("live", "timeout", "timeout_ms"))
 _PARTS_MAX = 1_000_000
+_SUBSCRIPTIONS_MAX = 100
+_MARK_BYTES = 8
 _TRIES = 3  # to see parts and log at one moment, and a stream without a commit under way
 _OPS = ("put", "get", "head", "list", "delete")
 _NAMES: Mapping[str, str] = {
@@ -95,7 +100,8 @@ async def _made(context: Context, state: StreamState) -> Shown:
     stored = await _stored(context, state)
     if stored.meaning is not None and stored.meaning.problem is not None:
         raise stored.meaning.problem
-    generation = context.tiers.generation
+    generation, version = context.tiers.generation, context.subscriptions.registry.version
+    subscriptions, who = _subscriptions(context, state)
     standing = standing_of(state, stored.meaning)
     sealed = await _sealed(context, state, stored, standing)
     moment, parts = sealed.moment, sealed.parts
@@ -109,10 +115,11 @@ async def _made(context: Context, state: StreamState) -> Shown:
         index_status=index_status,
         storage=_storage(context, sealed, index_status),
         object_store_requests=_requests(context, state, moment),
+        subscriptions=subscriptions,
     )
     base = context.ledger.epochs.base
-    tag = f'W/"details:{state.id}.{base}.{stored.change}.{moment.moves}.{moment.open_seq}.{parts.mark}"'
-    return Shown(tag, msgspec.json.encode(view), stored.change, generation)
+    tag = f'W/"details:{state.id}.{base}.{stored.change}.{moment.moves}.{moment.open_seq}.{parts.mark}.{who}"'
+    return Shown(tag, msgspec.json.encode(view), stored.change, generation, version)
 
 
 async def _stored(context: Context, state: StreamState) -> _Stored:
@@ -197,6 +204,19 @@ def _stream(state: StreamState, stored: _Stored, standing: Standing, moment: Mom
         last_append_at=rfc3339(stored.ts or state.created_us),
         last_segment_cut_at=None if parts.newest_us is None else rfc3339(parts.newest_us),
     )
+
+
+def _subscriptions(context: Context, state: StreamState) -> tuple[StreamSubscriptions, str]:
+    """Who is woken by the stream, and a mark that differs when it is somebody else."""
+    found = sorted(context.subscriptions.registry.matching(state.name), key=lambda each: each.id)
+    named = sum(state.name in each.named for each in found)
+    first = [
+        StreamSubscription(each.id, each.kind.value, state.name in each.named) for each in found[:_SUBSCRIPTIONS_MAX]
+    ]
+    mark = hashlib.blake2b(digest_size=_MARK_BYTES)
+    for each in found:
+        mark.update(b"%d.%d," % (each.number, state.name in each.named))
+    return StreamSubscriptions(len(found), named, first), mark.hexdigest() if found else ""
 
 
 def _storage(context: Context, sealed: _Sealed, status: IndexStatusView) -> StorageDetails:

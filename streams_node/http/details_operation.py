@@ -37,6 +37,17 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "index_status": "As `_index_status` answers.",
         "storage": "What it takes, in bytes.",
         "object_store_requests": "Requests to the object store that were made for this stream alone.",
+        "subscriptions": "Who is woken when it gets entries.",
+    },
+    "StreamSubscriptions": {
+        "count": "Subscriptions that it is for.",
+        "named": "Those that name it; the others have a pattern that it matches.",
+        "first": "The first of them by their ids, a hundred at most.",
+    },
+    "StreamSubscription": {
+        "id": "Its id.",
+        "type": "`webhook` or `pull-wake`.",
+        "named": "Whether it names the stream.",
     },
     "StreamDetails": {
         "name": "`stream`, or `bucket/stream` outside the bucket `_default`.",

@@ -93,6 +93,18 @@ class StoreRequests(msgspec.Struct):
     by_artifact: list[ArtifactRequests]
 
 
+class StreamSubscription(msgspec.Struct):
+    id: str
+    type: str
+    named: bool
+
+
+class StreamSubscriptions(msgspec.Struct):
+    count: int
+    named: int
+    first: list[StreamSubscription]
+
+
 class DetailsView(msgspec.Struct):
     stream: StreamDetails
     profile: ProfileView
@@ -100,3 +112,4 @@ class DetailsView(msgspec.Struct):
     index_status: IndexStatusView
     storage: StorageDetails
     object_store_requests: StoreRequests
+    subscriptions: StreamSubscriptions

@@ -1,7 +1,7 @@
 """The subscriptions of a node, and which of them a stream is for."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from streams_node.subscriptions.patterns import Trie
 from streams_node.subscriptions.subscription import Subscription
@@ -18,6 +18,8 @@ class Registry:
         self._by_id: dict[str, Subscription] = {}
         self._by_number: dict[int, Subscription] = {}
         self._wake_streams: Counter[Name] = Counter()
+        self.version = 0  # counts the changes of which subscriptions a stream is for
+        self.heard: Callable[[], None] = lambda: None  # of each of them, by whoever shows that
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -38,6 +40,7 @@ class Registry:
             self._trie.add(subscription.segments, subscription)
         if subscription.wake_stream is not None:
             self._wake_streams[subscription.wake_stream] += 1
+        self._changed()
 
     def remove(self, subscription: Subscription) -> None:
         if self._by_number.pop(subscription.number, None) is None:
@@ -50,20 +53,27 @@ class Registry:
         if subscription.wake_stream is not None:
             self._wake_streams[subscription.wake_stream] -= 1
             self._wake_streams += Counter()  # those at zero leave
+        self._changed()
 
     def name(self, name: Name, subscription: Subscription) -> None:
         subscription.named.add(name)
         self._trie.name(name, subscription)
+        self._changed()
 
     def unname(self, name: Name, subscription: Subscription) -> None:
         subscription.named.discard(name)
         self._trie.unname(name, subscription)
+        self._changed()
 
     def matching(self, name: Name) -> set[Subscription]:
         """Who is to be told of a stream."""
         if name in self._wake_streams:
             return self._trie.named(name)
         return self._trie.matching(name)
+
+    def _changed(self) -> None:
+        self.version += 1
+        self.heard()
 
     def globbed(self, name: Name, subscription: Subscription) -> bool:
         """Whether a subscription's glob matches a stream."""

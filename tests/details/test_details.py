@@ -75,6 +75,7 @@ async def test_the_whole_body_of_a_new_stream(tmp_path: Path) -> None:
             "object_store_requests": {
                 **REQUESTS, "by_artifact": [{"artifact": each, **REQUESTS} for each in ARTIFACTS],
             },
+            "subscriptions": {"count": 0, "named": 0, "first": []},
         }  # fmt: skip
         assert (await details(node, "/v1/stream/none")).status == 404
         assert (await ask(node, "HEAD", f"{A}/_details")).body == b""
