@@ -240,7 +240,7 @@ def main() -> int:
     parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
     parser.add_argument("--events", choices=sorted(SETS), default="log", help="what is appended")
     parser.add_argument("--peers", action="store_true", help="beside @prisma/streams-server")
-    parser.add_argument("--segments", type=int, default=32, help="with --peers: full segments of 16 MiB of it")
+    parser.add_argument("--segments", type=int, default=32, help="with --peers: full segments of it")
     options = parser.parse_args()
     machine.ensure_linux()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:

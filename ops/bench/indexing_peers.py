@@ -1,9 +1,9 @@
 """`python -m ops.bench.indexing --peers`: a full history until all of it is in companions, beside the other server.
 
-Each side is told of the same stream, and is sent the same events until the other server would have so many full
-segments of 16 MiB. The time is from the first append until the status says that companions cover all that was
-uploaded, and memory is the most that all processes of a side had in that time, shared pages counted once. Companions
-are what is compared: the other server's lexicon and exact runs stop at multiples of sixteen segments.
+Each side is told of the same stream. The other server as it comes is sent events until it has cut so many full
+segments, all others as many. The time is from the first append until the status says that companions cover all that
+was uploaded, and memory is the most that all processes of a side had in that time, shared pages counted once.
+Companions are what is compared: the other server's lexicon and exact runs stop at multiples of sixteen segments.
 """
 
 import json
@@ -26,8 +26,8 @@ from ops.bench.wire import HOST, Client, client
 STREAM = "history"
 JSON = "application/json"
 BATCH_EVENTS = 2000
-SEGMENT_BYTES = 16 << 20
-ENOUGH = 1.02  # commas between entries are no part of them
+LOOK_EVERY = 8  # batches between two looks at how many segments there are
+PENDING_BYTES_MAX = 64 << 20  # two of its segments, which hold 26 MB of log events
 STAYS_S = 3.0  # between two looks of its segmenter a server may seem to have sealed everything
 LOOK_S = 0.25
 COVERED_S_MAX = 3600.0
@@ -48,11 +48,12 @@ def run(segments: int, events: Callable[[], Events], folder: Path) -> None:
     """Measure all sides one after the other, and print the table."""
     peers.ensure_installed()
     print("| " + " | ".join(HEAD) + " |\n|" + " --- |" * len(HEAD), flush=True)
+    batches: int | None = None
     for spec in (_prisma({}, "as it comes"), _prisma(TUNED, "tuned"), _ours()):
         server = Server(spec, folder / "side")
         try:
             server.start()
-            cells = measured(server, events(), segments)
+            cells, batches = measured(server, events(), segments, batches)
             print("| " + " | ".join((spec.title, *cells)) + " |", flush=True)
         except BenchError:
             say(server.last_words())
@@ -63,8 +64,8 @@ def run(segments: int, events: Callable[[], Events], folder: Path) -> None:
     print(f"\n{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}, other server {peers.prisma_version()}")
 
 
-def measured(server: Server, events: Events, segments: int) -> tuple[str, ...]:
-    """The cells of a side."""
+def measured(server: Server, events: Events, segments: int, batches: int | None) -> tuple[tuple[str, ...], int]:
+    """The cells of a side, and how many batches it was sent: as many as that, else until there are enough segments."""
     bodies = _Bodies(events)
     with client(server.port) as connection:
         _good(connection, "PUT", STREAM)
@@ -72,17 +73,17 @@ def measured(server: Server, events: Events, segments: int) -> tuple[str, ...]:
         memory = Memory(server.pid)
         memory.start()
         mark, began = proc.cpu_mark(server.pid), time.monotonic()
-        size = _append(connection, bodies, segments)
+        size, batches = _append(connection, bodies, segments, batches)
         if server.spec.ours:
             while _good(connection, "POST", f"{STREAM}/_flush") == 202:  # noqa: PLR2004 - it is under way
                 time.sleep(LOOK_S)
         ended = time.monotonic()
-        status, covered = _covered(connection, 1 if server.spec.ours else segments)
+        status, covered = _covered(connection)
         used = proc.cpu_mark(server.pid)
         memory.stop()
     tree, ours, whole = (used.tree - mark.tree, used.bench - mark.bench, used.machine - mark.machine)
     others = 100 * max(0.0, whole - tree - ours) / ((covered - began) * proc.CORES)
-    return (
+    cells = (
         f"{size / 1e6:.0f}",
         str(status["segments"]["uploaded_count"]),
         f"{ended - began - bodies.seconds:.1f}",
@@ -92,6 +93,7 @@ def measured(server: Server, events: Events, segments: int) -> tuple[str, ...]:
         f"{memory.most_mib:.0f}",
         f"{others:.0f}",
     )
+    return cells, batches
 
 
 class _Bodies:
@@ -108,17 +110,30 @@ class _Bodies:
         return body
 
 
-def _append(connection: Client, bodies: _Bodies, segments: int) -> int:
-    """As many bytes of entries as so many segments hold, and a little of the next one."""
-    size = 0
-    while size < segments * SEGMENT_BYTES * ENOUGH:
+def _append(connection: Client, bodies: _Bodies, segments: int, batches: int | None) -> tuple[int, int]:
+    """So many batches, or until there are so many segments; how many, and their bytes."""
+    size = count = 0
+    while batches is None or count < batches:
         body = bodies.next()
         _good(connection, "POST", STREAM, body)
-        size += len(body)
-    return size
+        size, count = size + len(body), count + 1
+        if batches is None and count % LOOK_EVERY == 0 and _has_cut(connection, segments):
+            break
+    return size, count
 
 
-def _covered(connection: Client, segments: int) -> tuple[dict[str, Any], float]:
+def _has_cut(connection: Client, segments: int) -> bool:
+    """Whether there are as many segments; waits while there is enough for some more of them."""
+    while True:
+        stream = json.loads(connection.request("GET", f"{STREAM}/_details").body)["stream"]
+        if int(stream["segment_count"]) >= segments:
+            return True
+        if int(stream["pending_bytes"]) < PENDING_BYTES_MAX:
+            return False
+        time.sleep(LOOK_S)
+
+
+def _covered(connection: Client) -> tuple[dict[str, Any], float]:
     """The status once companions cover all that is sealed, and since when they do: it has to stay so for a while."""
     deadline = time.monotonic() + COVERED_S_MAX
     known, since = -1, 0.0
@@ -126,7 +141,7 @@ def _covered(connection: Client, segments: int) -> tuple[dict[str, Any], float]:
         status = _status(connection)
         count = status["segments"]["uploaded_count"]
         whole = status["bundled_companions"]["fully_indexed_uploaded_segments"]
-        if not whole or count != status["segments"]["total_count"] or count < segments:
+        if not whole or count != status["segments"]["total_count"] or not count:
             known = -1
         elif count != known:
             known, since = count, now
