@@ -14,7 +14,7 @@ from tests.tiers.node import until
 SEGMENTS = 10_000
 ROUNDS = 60
 CPU_S_MAX = 0.010
-# The garbage collector may come by, and a machine with load takes more processor time for the same work, as its caches are shared.
+# The garbage collector may come by, and with load the same work takes more time of a processor whose caches are shared.
 SLACK = 3.0
 
 

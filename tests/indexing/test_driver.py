@@ -209,3 +209,31 @@ def test_it_does_not_outlive_a_node_that_is_killed(tmp_path: Path) -> None:
         return int(seen["pid"])
 
     assert asyncio.run(main()) > 0
+
+
+@on_loop
+async def test_while_memory_is_tight_none_is_started_and_when_it_is_nearly_used_up_the_one_that_runs_ends(
+    tmp_path: Path,
+) -> None:
+    desk, record = FakeDesk(), tmp_path / "record"
+    driver = driver_of(desk, record, "wait")
+    driver.hold(hold=True, end=False)
+    running = asyncio.ensure_future(driver.run())
+    try:
+        tended = desk.tended
+        await until(lambda: desk.tended > tended + 3, "it has looked a few times")
+        assert driver.starts == 0
+        driver.hold(hold=False, end=False)
+        await until(lambda: recorded(record), "one runs")
+        driver.hold(hold=True, end=False)
+        tended = desk.tended
+        await until(lambda: desk.tended > tended + 3, "it has looked a few times")
+        assert driver.pid == recorded(record)[0]["pid"]  # tight: what runs goes on
+        driver.hold(hold=True, end=True)
+        await until(lambda: driver.pid is None, "it has ended")
+        tended = desk.tended
+        await until(lambda: desk.tended > tended + 3, "it has looked a few times")
+        assert (driver.starts, driver.failures) == (1, 0)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
