@@ -302,8 +302,11 @@ def test_on_a_phone_the_list_and_the_stream_are_a_screen_each(window: Open) -> N
     view = window(size=PHONE)
     page = view.open("#/streams")
     page.locator("a.stream-row").filter(has_text="orders").click()
-    expect(page.locator(".message").last).to_be_visible()
+    expect(page.locator("#m349")).to_be_in_viewport()
     expect(page.locator(".streams")).to_be_hidden()
+    page.locator("#m349").click()
+    expect(page.locator(".inspector .tree")).to_be_in_viewport()
+    page.get_by_role("button", name="Close the message").click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth") is True
     page.locator(".back").click()
     expect(page.locator(".streams")).to_be_visible()
