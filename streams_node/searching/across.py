@@ -15,7 +15,7 @@ from streams_node.errors import BadSearch, Gone, Missing, Overloaded, StreamsErr
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.searching.asked import Asked, Found
-from streams_node.searching.hits import Hit, Rank
+from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Rank
 
 log = get_logger(__name__)
 _AT_ONCE = 4  # streams: what is fetched for one is fetched while another is looked through
@@ -161,18 +161,28 @@ class Across:
     # --- the page ---
 
     def _useful(self, rank: Rank, name: str) -> bool:
-        hits = self._page.hits
-        return len(hits) < self._size or (rank, name) < (hits[-1].rank, hits[-1].name)
+        hits, bound = self._page.hits, self._bound
+        if bound is not None and (rank, name) > _order(bound):
+            return False
+        return len(hits) < self._size or (rank, name) < _order(hits[-1])
 
     def _merge(self, searched: Searched) -> None:
         (name, _, _), found = searched
         merged = [Merged(hit.rank, name, hit, searched) for hit in found.hits]
         self._page.hits = sorted([*self._page.hits, *merged], key=_order)[: self._size]
         if found.last is not None:
-            last = Merged(found.last.rank, name, found.last, searched)
-            self._bound = last if self._bound is None else min(self._bound, last, key=_order)
+            self._end_at(Merged(found.last.rank, name, found.last, searched))
+        size = 0
+        for at, hit in enumerate(self._page.hits, 1):
+            size += len(hit.hit.text or b"")
+            if size >= PAGE_BYTES_MAX:
+                self._end_at(hit)
+                del self._page.hits[at:]
         found.hits = ()
         self._page.searched.append(searched)
+
+    def _end_at(self, last: Merged) -> None:
+        self._bound = last if self._bound is None else min(self._bound, last, key=_order)
 
     def _ended(self) -> Page:
         page, bound = self._page, self._bound

@@ -24,7 +24,7 @@ from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
 from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
-from streams_node.searching.hits import Hit, Top
+from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.look import look
 from streams_node.searching.minis import Mini, Wish
@@ -75,11 +75,11 @@ class Answer:
         omitted = await self._searched(spans, await self._covered()) if spans else []
         timed_out = self._asked.late
         score = self._score or _scorer(self._asked, ())
-        hits, lost = await self._with_records()
+        hits, lost, last = await self._with_records()
         omitted = joined([*omitted, *lost])
         log_from = await self._log_from() if omitted or self._fetched else self._tail.seq
         found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, score)
-        found.primary_ns_max, found.last = self._primary_ns_max, self._top.last()
+        found.primary_ns_max, found.last = self._primary_ns_max, last
         await self._account(log_from)
         if omitted:
             found.omitted_objects = await objects_of(self._cold, self._state.id, omitted, log_from)
@@ -282,25 +282,36 @@ class Answer:
 
     # --- what is shown ---
 
-    async def _with_records(self) -> tuple[list[Hit], list[Range]]:
-        """The page with the records of its hits; what could not be had is left out, and said to be."""
+    async def _with_records(self) -> tuple[list[Hit], list[Range], Hit | None]:
+        """The page with the records of its hits; what could not be had is left out, and said to be. And its end."""
         state, until = self._state, max(self._asked.until, time.monotonic() + _SOURCES_S)
         began = time.monotonic()
-        useful = self._asked.useful
+        useful, last = self._asked.useful, self._top.last()
         best = [hit for hit in self._top.best() if useful is None or useful(hit.rank)]
         hits = [hit for hit in best if hit.seq >= state.earliest_seq]
         self._work.sort_s += time.monotonic() - began
-        missing = [hit.seq for hit in hits if hit.text is None]
-        began = time.monotonic()
-        texts = await self._texts(missing, until) if missing else {}
+        began, size, shown = time.monotonic(), 0, list[Hit]()
+        while len(shown) < len(hits):
+            if size >= PAGE_BYTES_MAX:
+                last = shown[-1]
+                break
+            some = hits[len(shown) : len(shown) + self._about(PAGE_BYTES_MAX - size)]
+            missing = [hit.seq for hit in some if hit.text is None]
+            texts = await self._texts(missing, until) if missing else {}
+            for hit in some:
+                hit.text = texts.get(hit.seq, hit.text)
+                size += len(hit.text or b"")
+            shown += some
         self._work.records_s = time.monotonic() - began
-        for hit in hits:
-            hit.text = texts.get(hit.seq, hit.text)
         if state.gone:
             raise deleted(state)
         earliest = state.earliest_seq
-        lost = [Range(hit.seq, hit.seq + 1) for hit in hits if hit.text is None and hit.seq >= earliest]
-        return [hit for hit in hits if hit.text is not None and hit.seq >= earliest], lost
+        lost = [Range(hit.seq, hit.seq + 1) for hit in shown if hit.text is None and hit.seq >= earliest]
+        return [hit for hit in shown if hit.text is not None and hit.seq >= earliest], lost, last
+
+    def _about(self, size: int) -> int:
+        """Entries of which so many bytes are."""
+        return max(1, size * self._state.next_seq // max(1, self._state.position))
 
     async def _texts(self, seqs: Iterable[int], until: float) -> Mapping[int, bytes]:
         parts = self._database, self._cold

@@ -8,6 +8,7 @@ from search.engine import SortKey, SortValue
 from search.language import values
 
 _TEXT_BYTES_MAX = 1 << 14  # of a hit that is kept with its text: a larger one is read again if it is shown
+PAGE_BYTES_MAX = 32 << 20  # of records; a page with more ends before its size is reached, and has a next one
 _SPARE = 256  # hits above the size of a page, before the worst leave
 Rank = tuple[Any, ...]  # what is shown first is smaller
 

@@ -53,9 +53,9 @@ AFTERS = st.lists(
     | JSON_VALUES,
     max_size=5,
 )
-QS = (st.sampled_from(QUERIES) | st.lists(st.sampled_from(QUERIES), min_size=2, max_size=4).map(" OR ".join)).map(
-    str.encode
-) | TEXTS
+GOOD = st.sampled_from(QUERIES) | st.lists(st.sampled_from(QUERIES), min_size=2, max_size=4).map(" OR ".join)
+QS = GOOD.map(str.encode) | TEXTS
+SORTED = st.sampled_from([[], ["at"], ["level:asc", "status"], ["dur:desc", "offset:asc"], ["_score"], ["ok"]])
 SIZES = st.sampled_from([1, 2, 50, 500]) | st.integers(-1, 600) | JSON_VALUES
 TIMES = st.sampled_from([0, 1, 5, 3000, 10**9, -1, 0.5]) | JSON_VALUES
 FLAGS = st.booleans() | st.sampled_from(["true", "0", "x", None]) | JSON_VALUES
@@ -67,9 +67,9 @@ MEMBERS: dict[str, st.SearchStrategy[Any]] = {
 }  # fmt: skip
 # Most of a body are right, so that many searches are made.
 RIGHT = st.fixed_dictionaries(
-    {"q": QS.map(lambda q: q.decode("utf-8", "replace"))},
+    {"q": GOOD},
     optional={
-        "size": st.integers(1, 500), "sort": SORTS, "highlight": st.booleans(), "explain": st.booleans(),
+        "size": st.integers(1, 500), "sort": SORTED, "highlight": st.booleans(), "explain": st.booleans(),
         "format": st.sampled_from(["json", "ndjson", "csv"]), "timeout_ms": st.sampled_from([0, 1, 3000]),
     },
 )  # fmt: skip
