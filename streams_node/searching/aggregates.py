@@ -24,10 +24,12 @@ from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
 from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, Group, times_of
 from streams_node.searching.blocks import Blocks
+from streams_node.searching.edges import named
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
+from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies import Tallies
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start
@@ -35,7 +37,7 @@ from streams_node.wal.keys import log_start
 if TYPE_CHECKING:  # they load pyarrow
     from indexers.rollups import Rollups
     from indexers.runs import RunReader
-    from streams_node.searching.totals import Taken
+    from streams_node.searching.totals import Counter, Taken
 
 log = get_logger(__name__)
 GROUPS_MAX = 50_000
@@ -52,10 +54,6 @@ class Aggregates:
         self._searches = searches
         self._scan_bytes = scan_bytes_max
         self.tallies = Tallies(database, searches, scan_bytes_max)
-
-    def bound_scans(self, scan_bytes_max: int) -> None:
-        """Another bound from now on; what is under way keeps its own."""
-        self._scan_bytes = self.tallies.scan_bytes = scan_bytes_max
 
     def bound_scans(self, scan_bytes_max: int) -> None:
         """Another bound from now on; what is under way keeps its own."""
@@ -100,6 +98,7 @@ class _One:
         self._times = times_of(asked)
         self._configs = configs_of(asked.meaning, is_json=state.is_json)
         self._tables: list[Any] = []
+        self._found_by_time = False
         self._blocks: list[Covering] = []  # metric blocks that were counted
 
     async def found(self) -> Aggregated:
@@ -114,7 +113,9 @@ class _One:
         found = Aggregated(groups=groups, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
         found.indexed = len({(cover.first_seq, cover.end_seq) for cover in [*used, *self._blocks]})
         found.used_rollups = bool(used and self._times.windows)
-        found.families.update(["agg"] if used else [], ["mblk"] if self._blocks else [])
+        found.families.update(
+            ["agg"] if used else [], ["mblk"] if self._blocks else [], ["col"] if self._found_by_time else []
+        )
         found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
         if any(span.first < log_from for span in looked):
             found.scanned = await objects_of(self._cold, state.id, looked, log_from)
@@ -210,7 +211,12 @@ class _One:
             for cover, found in taken.items()
             if cover.ordinal in found.parts
         }
+        config = None if "metrics" in self._configs else self._configs.get("companion")
+        near = await named(self._searches, self._indexes, self._state, asked, config, sorted(edged), self._times.edges)
         for span in sorted([*gaps, *edged]):
+            if span in near and (table := await self._at_edges(near[span], edges)) is not None:
+                self._tables += [edged[span], table]
+                continue
             end, tables = await blocks.run(recount, span, edges if span in edged else everything)
             if span not in edged:
                 self._tables += tables
@@ -224,6 +230,23 @@ class _One:
                 await self._fold()
         self._blocks = blocks.used
         return joined(omitted), joined(recount.looked)
+
+    async def _at_edges(self, seqs: Sequence[int], counter: "Counter") -> Any:
+        """What these entries add up to; None when some of them cannot be read."""
+        from streams_node.searching.totals import EMPTY  # noqa: PLC0415 - see above
+
+        texts = await texts_of((self._database, self._cold), self._state, seqs, self._asked.until)
+        if any(seq not in texts and seq >= self._state.earliest_seq for seq in seqs):
+            return None
+        self._found_by_time = True
+        lenses = StreamLenses(self._asked.meaning, self._state.token)
+
+        def count() -> Any:
+            records = [record_of(lenses, seq, text)[0] for seq, text in sorted(texts.items())]
+            return counter.counted(records, plain=False) if records else None
+
+        table = await self._searches.run(count)
+        return EMPTY if table is None else table
 
     def _pruner(self) -> Pruner | None:
         if self._indexes is None or self._asked.plan is None:

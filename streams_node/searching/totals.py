@@ -37,6 +37,7 @@ _SCHEMA = pa.schema(
         ("max", pa.float64()),
     ]
 )
+EMPTY = _SCHEMA.empty_table()
 _ROWS_MAX = 4_000_000  # of an answer in the making: some hundreds of megabytes
 _KEY = _SCHEMA.names[:4]
 _VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
