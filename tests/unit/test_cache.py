@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from streams_node.cache import Cache, Limits, fetch
+from streams_node.cache import Cache, Limits, fetch, turns
 from streams_node.cache.shelf import Copy, Shelf
 from streams_node.errors import ObjectDamaged, ObjectMissing, Overloaded, ShortHere, StoreUnavailable
 from streams_node.objects.counts import Owner
@@ -33,6 +33,8 @@ class Bucket:
         self.away = False
         self.open = threading.Event()
         self.open.set()
+        self.waiting = self.most = 0  # requests at this moment, and at the busiest
+        self._lock = threading.Lock()
 
     def get(
         self,
@@ -43,7 +45,12 @@ class Bucket:
         expected: Checksum | None = None,  # noqa: ARG002 - parts have none
         owner: Owner = None,  # noqa: ARG002 - not counted here
     ) -> Fetched:
+        with self._lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
         assert self.open.wait(10)
+        with self._lock:
+            self.waiting -= 1
         if self.away:
             raise StoreUnavailable("away")
         if key not in self.objects:
@@ -364,6 +371,76 @@ def test_too_many_objects_under_way_refuse_and_read_ahead_gives_way(tmp_path: Pa
         assert len(bucket.asked) == 3
 
     run(tmp_path / "cache", test, waiting_max=3)
+
+
+def test_a_stage_asks_for_one_part_at_a_time_until_a_reader_wants_the_object_too(tmp_path: Path) -> None:
+    async def test(cache: Cache, bucket: Bucket) -> None:
+        facts = bucket.put(1, 8 * RANGE)
+        bucket.open.clear()
+
+        async def leisurely() -> bytes:
+            async with cache.held(facts, at_leisure=True) as path:
+                return path.read_bytes()
+
+        stage = asyncio.create_task(leisurely())
+        await until(lambda: bucket.waiting == 1)
+        reader = asyncio.create_task(content(cache, facts))
+        await until(lambda: bucket.waiting == 4)
+        bucket.open.set()
+        assert await stage == await reader == bucket.objects[facts.key()]
+        assert bucket.most == 4
+
+        other = bucket.put(2, 8 * RANGE)
+        bucket.most = 0
+        async with cache.held(other, at_leisure=True):
+            assert bucket.most == 1
+
+    run(tmp_path, test, bytes_max=100_000)
+
+
+def test_turns_that_stand_still_are_passed_on_up_to_a_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STILL_S", 0.0)
+
+    async def main() -> None:
+        ends = asyncio.Event()
+        begun: list[int] = []
+        places = turns.Turns(2, 3)
+
+        async def one(number: int) -> None:
+            async with places.one():
+                begun.append(number)
+                await ends.wait()
+
+        tasks = [asyncio.create_task(one(number)) for number in range(9)]
+        await until(lambda: len(begun) == 5 and places.still == 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert begun == [0, 1, 2, 3, 4]
+        ends.set()
+        await asyncio.gather(*tasks)
+        assert (len(begun), places.still) == (9, 0)
+        async with places.one(), places.one():
+            pass
+
+    asyncio.run(main())
+
+
+def test_a_turn_in_which_something_comes_is_kept() -> None:
+    async def main() -> None:
+        places = turns.Turns(1, 1)
+        async with places.one() as turn:
+            for _ in range(50):
+                turn.moved()
+                await asyncio.sleep(0)
+            assert places.still == 0
+
+    asyncio.run(main())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - what threads do rings no bell here
+            await asyncio.sleep(0.001)
 
 
 def test_ranges_cover_every_byte_once() -> None:
