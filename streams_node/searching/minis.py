@@ -42,6 +42,7 @@ _NOTHING_SHOWN = 1 << 20
 _MERGED = 8  # Tantivy makes one segment of so many
 _STREAMS_MAX = 4096
 _WAITING_MAX = 64  # streams whose turn comes later; a search asks again
+_INTEREST_S = 60.0  # after a search: then its stream waits for the next one
 _FAILED_S = 30.0  # until it is tried again
 
 
@@ -65,6 +66,7 @@ class Wish(NamedTuple):
     hashed: str
     gap: Range
     views: Views
+    asked: float = 0.0  # when, by the monotonic clock
 
 
 class _Kept:
@@ -92,6 +94,8 @@ class Minis:
         self._failed: OrderedDict[int, float] = OrderedDict()
         self._numbers = count()
         self._task: asyncio.Task[None] | None = None
+        self._building: int | None = None
+        self._asked = 0.0  # when the stream in the making was last searched
         self.bytes = 0
 
     async def of(
@@ -116,13 +120,16 @@ class Minis:
 
     def want(self, wish: Wish) -> bool:
         """Build what is missing, soon, if it is much: one stream after another, and a piece of each at a time."""
-        stream = wish.state.id
+        stream, now = wish.state.id, time.monotonic()
         if wish.gap.end - wish.gap.first < self.entries_min:
             return False
-        if time.monotonic() < self._failed.get(stream, 0.0):
+        if stream == self._building:  # the first of what it finds missing comes soon
+            self._asked = now
+            return True
+        if now < self._failed.get(stream, 0.0):
             return True
         if stream in self._wishes or len(self._wishes) < _WAITING_MAX:
-            self._wishes[stream] = wish
+            self._wishes[stream] = wish._replace(asked=now)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._build_wanted(), name="build-minis")
         return True
@@ -144,6 +151,7 @@ class Minis:
         try:
             while self._wishes:
                 stream, wish = self._wishes.popitem(last=False)
+                self._building, self._asked = stream, wish.asked
                 try:
                     rest = await self._build_one(wish)
                 except (StreamsError, OSError, ValueError) as problem:
@@ -153,10 +161,11 @@ class Minis:
                     while len(self._failed) > _STREAMS_MAX:
                         self._failed.popitem(last=False)
                 else:
-                    if rest.end - rest.first >= self.entries_min and stream not in self._wishes:
-                        self._wishes[stream] = wish._replace(gap=rest)  # behind the others
+                    wanted = time.monotonic() - self._asked < _INTEREST_S
+                    if wanted and rest.end - rest.first >= self.entries_min:
+                        self._wishes[stream] = wish._replace(gap=rest, asked=self._asked)  # behind the others
         finally:
-            self._task = None
+            self._task = self._building = None
 
     async def _build_one(self, wish: Wish) -> Range:
         """Build one piece; what is left of the gap."""

@@ -205,3 +205,18 @@ async def test_a_window_goes_on_where_it_was(tmp_path: Path) -> None:
             (window,) = node.context.searches.recent._windows.values()
             assert (window.pieces[0].first, window.pieces[-1].end) == (0, len(entries))
             assert all(len(piece.texts) <= 512 for piece in window.pieces)
+
+
+@on_loop
+async def test_nothing_is_built_twice(tmp_path: Path) -> None:
+    random, entries = Random(10), list[Any]()
+    async with indexed(tmp_path / "node") as node:
+        minis = small(node, least=5, most=10)
+        await create(node)
+        await append(node, grown(entries, random, 60))
+        await asyncio.gather(*(found(node, q="card", size=1) for _ in range(12)))
+        for _ in range(5):
+            await found(node, q="card", size=1)
+        await minis.settled()
+        assert kept(minis) == [(at, at + 10) for at in range(0, 60, 10)]
+        assert next(minis._numbers) == 6
