@@ -21,6 +21,7 @@ from streams_node.tiering import Tiering
 from streams_node.wal.folder import DATABASE
 from tests.http.wire import Reply, ask
 from tests.model.driver import Driver
+from tests.model.requests import code_of
 from tests.tiers.bucket import Bucket
 
 CACHE_BYTES = 4 << 10  # two or three objects of these lives, and less than a large one
@@ -100,14 +101,21 @@ class TieredDriver(Driver):
 
     @override
     def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
-        """A reader who meets a store in trouble is told so, and asks again until the trouble is over."""
+        """A reader who meets a store in trouble is told so, and asks again until the trouble is over.
+
+        So is who makes a fork, for a sub-offset is looked up; what it looks at may also be on its way, without trouble.
+        """
+        forks = "stream-forked-from" in (headers or {})
 
         async def patiently() -> Reply:
             for _ in range(_TRIES):
                 reply = await ask(self.node, method, path, headers, body)
-                if method != "GET" or reply.status < 500 or not self.bucket.troubled:
+                if reply.status < 500 or not (forks or (method == "GET" and self.bucket.troubled)):
                     return reply
-                self._named(reply)
+                if forks:
+                    assert TROUBLE.get(code_of(reply)) == reply.status, reply
+                else:
+                    self._named(reply)
             self.calm()
             return await ask(self.node, method, path, headers, body)
 
