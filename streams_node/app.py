@@ -36,6 +36,7 @@ from streams_node.live.registry import Live
 from streams_node.metering import Metering
 from streams_node.observe import logs
 from streams_node.observe.metrics import Metrics
+from streams_node.observe.traces import TracesMissing
 from streams_node.protocol.times import SECOND_US
 from streams_node.subscriptions import Subscriptions
 from streams_node.tiering import Tiering, bootstrap
@@ -72,7 +73,7 @@ def serve(settings: Settings) -> int:
     with asyncio.Runner(loop_factory=factory) as runner:
         try:
             return runner.run(_serve(settings))
-        except (DataFolderError, ListenError, StoreError, OSError) as failure:
+        except (DataFolderError, ListenError, StoreError, TracesMissing, OSError) as failure:
             print(f"streams-node: {getattr(failure, 'message', failure)}", file=sys.stderr)  # noqa: T201 - the logs are for a node that runs
             return 1
 
@@ -142,6 +143,8 @@ async def node(
                 await context.subscriptions.stop()
                 await context.searches.close()
                 await context.tiers.stop()
+                if context.spans is not None:
+                    await asyncio.to_thread(context.spans.close)
             await context.ledger.committer.settled()
             context.ledger.committer.flush_heads()
             await context.ledger.committer.settled()

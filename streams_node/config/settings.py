@@ -163,6 +163,11 @@ class Settings(MemorySettings):
         description="A request that takes longer to its first byte is logged, for what users feel should be findable.",
     )
 
+    otel_traces: bool = Field(
+        default=False,
+        description="Hand spans of requests to OpenTelemetry. Needs its packages in this environment, which the node "
+        "does not bring; the SDK's own variables, as `OTEL_EXPORTER_OTLP_ENDPOINT`, say where they go.",
+    )
     stream_metrics_ms: Milliseconds = Field(
         default=10_000,
         ge=0,

@@ -13,6 +13,7 @@ from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.observe.metrics import Metrics
+from streams_node.observe.traces import Spans, spans
 from streams_node.observe.vitals import Vitals
 from streams_node.searching import Searches
 from streams_node.searching.aggregates import Aggregates
@@ -37,8 +38,10 @@ class Context:
     searches: Searches = field(init=False)
     aggregates: Aggregates = field(init=False)
     vitals: Vitals = field(init=False)
+    spans: Spans | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self.spans = spans() if self.settings.otel_traces else None
         self.searches = Searches(self.database, self.settings)
         self.searches.turns.observe = self.metrics.search_seconds.observe
         self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)

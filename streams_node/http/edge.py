@@ -21,6 +21,7 @@ from streams_node.http.routes import SUB_ROUTES, WAITING, Access, RouteClass, co
 from streams_node.http.subs import route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
 from streams_node.observe.phases import Phases, current
+from streams_node.observe.traces import Answered
 
 log = get_logger(__name__)
 Handler = Callable[[Context, Target, Scope, Receive, Send], Awaitable[int]]
@@ -92,6 +93,11 @@ class Edge:
 
     def _ended(self, phases: Phases, scope: Scope, status: int) -> None:
         """Count how long an answer took. One that was to wait for something says nothing by its time."""
+        if self._context.spans is not None:
+            found = dict(scope["headers"])
+            ids = [found.get(name) for name in (b"x-request-id", b"traceparent")]
+            texts = [None if value is None else value.decode("latin-1") for value in ids]
+            self._context.spans.tell(phases, Answered(scope["method"], status, *texts))
         if phases.route in WAITING or b"live=" in scope["query_string"]:
             return
         seconds = phases.total
