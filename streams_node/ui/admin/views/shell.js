@@ -26,7 +26,7 @@ export function Shell() {
       <${Bar} at=${at} />
       <${Away} />
       ${!locked && html`<${Streams} selected=${at.name} />`}
-      <main id="main" tabindex="-1">
+      <main id="main" tabindex="0">
         ${locked ? html`<${Login} />` : at.view === "stream" ? html`<${Stream} key=${at.name} name=${at.name} />` : html`<${Node} />`}
       </main>
     </div>
