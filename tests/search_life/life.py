@@ -152,7 +152,7 @@ class Life:
 
     # --- what is said of it ---
 
-    async def check(self, node: InProcess, times: int, *, total: bool = True, timeout_ms: int = 3000) -> None:
+    async def check(self, node: InProcess, times: int, *, total: bool = True, timeout_ms: int = 30_000) -> None:
         """Some searches. With `total` false, what is left out may be left out for another reason than the budget."""
         for _ in range(times):
             stream = self.random.choice(list(self.streams.values()))
@@ -163,7 +163,7 @@ class Life:
             finally:
                 node.context.searches.scan_bytes = _BOUNDLESS
 
-    async def walk(self, node: InProcess, stream: Stream, *, total: bool, timeout_ms: int = 3000) -> None:
+    async def walk(self, node: InProcess, stream: Stream, *, total: bool, timeout_ms: int = 30_000) -> None:
         """A query, page by page."""
         q, sort = self.random.choice(QUERIES), self.random.choice(SORTS)
         size, after = self.random.choice([1, 3, 7, 50]), None

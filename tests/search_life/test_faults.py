@@ -67,7 +67,7 @@ def test_a_store_that_fails_at_random_makes_no_answer_wrong(tmp_path: Path, seed
                 await evict(node)
                 bucket.plan.chances = dict(WILD)
                 for _ in range(4):
-                    await life.check(node, 2, total=False, timeout_ms=random.choice([3000, 30]))
+                    await life.check(node, 2, total=False, timeout_ms=random.choice([30_000, 30]))
                     await evict(node)
                 bucket.calm()
 

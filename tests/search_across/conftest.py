@@ -1,0 +1,8 @@
+"""A search has the time that a machine needs which does other things, too."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams_node.http.search_request.TIMEOUT_MS_MAX", 30_000)
