@@ -74,6 +74,7 @@ async def walk(node: Watched) -> None:
     ):
         await node("GET", path)
     await node("GET", "/", {"accept": "text/html,*/*"})
+    await walk_page(node)
     await node("GET", "/v1/streams?limit=x")
     node.node.context.ledger.refusals["test"] = Overloaded("as a test wants it")
     await node("GET", "/readyz")
@@ -101,6 +102,16 @@ async def walk(node: Watched) -> None:
         await walk_meaning(node, path)
     await walk_flushes(node)
     await walk_subscriptions(node)
+
+
+async def walk_page(node: Watched) -> None:
+    """The admin page and a file of it, then once more with their tags."""
+    page = await node("GET", "/ui")
+    asset = re.search(rb'"(/ui/[^"]+)"', page.body)
+    assert asset is not None
+    file = await node("GET", asset[1].decode())
+    for path, answer in (("/ui", page), (asset[1].decode(), file)):
+        assert (await node("GET", path, {"if-none-match": answer.headers["etag"]})).status == 304
 
 
 async def walk_meaning(node: Watched, path: str) -> None:
@@ -349,5 +360,7 @@ def route_of(method: str, path: str) -> Route:
 
 def fits(pattern: str, path: str) -> bool:
     parts = re.split(r"({\w+})", pattern)
-    shape = "".join({"{path}": ".+"}.get(part, "[^/]+" if part[:1] == "{" else re.escape(part)) for part in parts)
+    shape = "".join(
+        {"{path}": ".+", "{asset}": ".+"}.get(part, "[^/]+" if part[:1] == "{" else re.escape(part)) for part in parts
+    )
     return re.fullmatch(shape, path) is not None
