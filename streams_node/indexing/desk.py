@@ -112,7 +112,6 @@ class Desk:
         self._ended = False
         self._watchers: dict[int, set[asyncio.Event]] = {}
         self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
-        self.observe: Callable[[str, float], None] = lambda _stage, _seconds: None
 
     # --- drivers ---
 
@@ -153,7 +152,6 @@ class Desk:
             lease = self.leases.find(request.claim, request.fence)
             outcome = await self._database.writer.run(commit, checked, self._parts.now_us())
             self.leases.finish(lease, outcome.covers, outcome.left_out)
-            self.observe("index", self._clock() - lease.began)
             self.observe("index", self._clock() - lease.began)
         await self._after(lease, outcome, request)
         return Finished(request.fence, outcome.covers, outcome.left_out)
