@@ -266,7 +266,7 @@ async def layers(folder: Path, *, seed: int = 0, cache_bytes: int = 1 << 20, **s
     """An empty node's worth of database, bucket, cache and reader."""
     for name in ("sealing", "cache"):
         (folder / name).mkdir()
-    chosen = Settings(data=folder, no_auth=True, **settings)
+    chosen = Settings(data=folder, no_auth=True, **{"request_ms_max": 60_000} | settings)  # a machine with load is slow
     database, _ = await Database.open(folder / "streams.db", cache_bytes=8 << 20, reader_threads=2, read_queue_max=999)
     faults = FaultPlan(seed)
     bucket, counts = MemoryStore(), RequestCounts()
