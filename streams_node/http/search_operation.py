@@ -131,8 +131,8 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "sort_time_ms": "Putting hits in order.",
         "peak_hits_held": "Hits that were in memory at once.",
         "index_families_used": "Of `col`, `exact` and `fts`, those that were used.",
-        "omitted": "The stretches that were left out: each from one offset to another. No hit is of them, but for what an "
-        "index had found when the time was up.",
+        "omitted": "The stretches that were left out: each from one offset to another. No hit is of them, but for what "
+        "an index had found when the time was up.",
     },
     "SearchExplain": {
         "waited_ms": "Waiting for a turn.",
