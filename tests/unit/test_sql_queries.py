@@ -20,7 +20,7 @@ NAMED = re.compile(r"[:@$][a-z_]+\b")
 # the list of streams, which are a thousandth of the streams.
 RARE = {"last_stream_id", "log_size", "next_graves", "list_stretches", "long_stretch", "short_stretches", "all_live"}
 RARE |= {"all_subscriptions", "explicit_links", "buried_subscriptions"}
-RARE |= {"stuck"}  # rows of faults
+RARE |= {"stuck", "failures", "keep_failures"}  # rows of faults
 RARE |= {"packs_of", "node_values", "newest_change", "unpublished", "any_unpublished"}
 PROMISED = {"load_streams", "find_by_seq", "find_by_position", "walk_rows", "scan_rows", "list_bucket", "ended_streams"}
 # The walk itself, the request itself, a row of values.
