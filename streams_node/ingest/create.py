@@ -147,6 +147,8 @@ def _decide(
     else:
         state = fork_state(ledger, name, bucket, first_epoch, plan, (request.ttl_s, request.expires_us), content_type)
         if plan.copied:
+            if not (pieces or first.close or first.producer is not None):
+                first = AppendRequest(b"", None)  # what it says is about content of its own, and there is none
             pieces = [*cut_bytes(plan.copied, ledger.settings.log_row_bytes_max), *pieces]
     if pieces or first.close or first.producer is not None:
         appended = store(ledger, state, pieces, first)

@@ -111,6 +111,20 @@ def test_producers_and_orders_stay_with_the_source(with_node: Callable[[Test], N
     with_node(test)
 
 
+def test_an_order_that_comes_without_content_is_not_kept(with_node: Callable[[Test], None]) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await ask(node, "PUT", SOURCE, TEXT, b"abc")
+        order = {"stream-seq": "m"}
+        assert await status(node, "PUT", FORK, {**sub(2), **order}) == 201
+        assert (await ask(node, "POST", FORK, {**TEXT, **order}, b"d")).status == 204
+        assert await read(node, FORK) == b"abd"
+        other = "/v1/stream/other"
+        assert (await ask(node, "PUT", other, {**sub(2), **TEXT, **order}, b"d")).status == 201
+        assert (await ask(node, "POST", other, {**TEXT, **order}, b"e")).status == 409
+
+    with_node(test)
+
+
 def test_a_fork_of_a_closed_stream_is_open_and_does_not_close_its_source(with_node: Callable[[Test], None]) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
         await ask(node, "PUT", SOURCE, {**JSON, "stream-closed": "true"}, b"1")

@@ -219,7 +219,12 @@ def test_reads_of_some_entries_while_all_of_it_moves(
         monkeypatch.setattr(tails, "_SPLIT_BYTES", 0)
 
     async def main() -> None:
-        settings: dict[str, Any] = {"object_grace_ms": 1000, "filter_scan_bytes_max": chance.choice((2048, 100 << 20))}
+        settings: dict[str, Any] = {
+            "object_grace_ms": 1000,
+            "filter_scan_bytes_max": chance.choice((2048, 100 << 20)),
+            "append_wait_ms_max": 50_000,  # disks stand still for seconds where tests run
+            "request_ms_max": 60_000,
+        }
         async with worlds(tmp_path / "world", **settings) as (world, _):
             await world.create()
             await world.append(chance, 5)
