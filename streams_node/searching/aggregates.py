@@ -8,22 +8,22 @@ Keeps    every entry of the stream is counted once, by the run of its cover or b
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from streams_node.answers import Indexes, configs_of, filter_want
 from streams_node.answers.ranges import Range, uncovered
 from streams_node.answers.runs import UNUSABLE, run_of
-from streams_node.errors import BadSearch, Gone, StreamsError, Unavailable
+from streams_node.errors import BadSearch
 from streams_node.indexing import Covering
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
-from streams_node.read.pages import deleted
 from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, Group, times_of
 from streams_node.searching.blocks import Blocks
+from streams_node.searching.counted import counted
 from streams_node.searching.edges import named
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
@@ -41,7 +41,6 @@ if TYPE_CHECKING:  # they load pyarrow
 
 log = get_logger(__name__)
 GROUPS_MAX = 50_000
-_LOOKS_MAX = 3
 _RUNS_AT_ONCE = 8
 _FOLD_AT = 64  # tables of pieces
 
@@ -63,23 +62,12 @@ class Aggregates:
         self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
     ) -> Aggregated:
         """Of the stream as it is when its turn comes. Overloaded when too many wait."""
-        async with AsyncExitStack() as stack:
-            with suppress(TimeoutError):  # there is no time left, and the answer says so
-                async with asyncio.timeout(max(0.0, asked.until - time.monotonic())):
-                    await stack.enter_async_context(self._searches.turns.turn(state.id))
-            for _ in range(_LOOKS_MAX):
-                one = _One(self._database, self._searches, cold, indexes, state, asked, self._scan_bytes)
-                try:
-                    found = await one.found()
-                except StreamsError as problem:
-                    if state.gone:
-                        raise deleted(state) from None
-                    if not isinstance(problem, Gone) or state.earliest_seq == one.first:
-                        raise
-                    continue
-                if state.earliest_seq == one.first:
-                    return found
-        raise Unavailable("entries were trimmed while they were counted; try again")
+        return await counted(
+            self._searches.turns,
+            state,
+            asked.until,
+            lambda: _One(self._database, self._searches, cold, indexes, state, asked, self._scan_bytes),
+        )
 
 
 class _One:

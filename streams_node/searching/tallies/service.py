@@ -3,18 +3,17 @@
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from streams_node.answers import Indexes, configs_of, filter_want
 from streams_node.answers.ranges import Range, within
-from streams_node.errors import BadSearch, Gone, StreamsError, Unavailable
+from streams_node.errors import BadSearch
 from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
-from streams_node.read.pages import deleted
+from streams_node.searching.counted import counted
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
@@ -30,7 +29,6 @@ if TYPE_CHECKING:  # they load pyarrow and tantivy
     from search.engine import Tallied as Said
     from streams_node.searching.tallies.records import RecordTally, Tally
 
-_LOOKS_MAX = 3
 _LATE, _SCAN = "late", "scan"  # why a view says nothing
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next one
 
@@ -47,23 +45,12 @@ class Tallies:
         self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked
     ) -> Tallied:
         """Of the stream as it is when its turn comes. Overloaded when too many wait."""
-        async with AsyncExitStack() as stack:
-            with suppress(TimeoutError):  # there is no time left, and the answer says so
-                async with asyncio.timeout(max(0.0, asked.until - time.monotonic())):
-                    await stack.enter_async_context(self._searches.turns.turn(state.id))
-            for _ in range(_LOOKS_MAX):
-                one = _One(self._database, self._searches, cold, indexes, state, asked, self.scan_bytes)
-                try:
-                    found = await one.found()
-                except StreamsError as problem:
-                    if state.gone:
-                        raise deleted(state) from None
-                    if not isinstance(problem, Gone) or state.earliest_seq == one.first:
-                        raise
-                    continue
-                if state.earliest_seq == one.first:
-                    return found
-        raise Unavailable("entries were trimmed while they were counted; try again")
+        return await counted(
+            self._searches.turns,
+            state,
+            asked.until,
+            lambda: _One(self._database, self._searches, cold, indexes, state, asked, self.scan_bytes),
+        )
 
 
 class _One:
