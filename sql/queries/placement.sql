@@ -13,7 +13,9 @@ UPDATE node SET value = ? WHERE name = ?;
 -- name: untouched
 -- Whether nothing was ever stored here, nor a bucket claimed: what a first start leaves that was refused.
 SELECT NOT EXISTS (SELECT 1 FROM node WHERE name IN ('fence', 'generation') AND value <> 0)
-   AND NOT EXISTS (SELECT 1 FROM heads WHERE stream > 0) AND NOT EXISTS (SELECT 1 FROM log WHERE row_id > 0);
+   AND NOT EXISTS (SELECT 1 FROM heads WHERE stream > 0) AND NOT EXISTS (SELECT 1 FROM log WHERE row_id > 0)
+   AND NOT EXISTS (SELECT 1 FROM buckets WHERE id > 0) AND NOT EXISTS (SELECT 1 FROM tombstones WHERE bucket > 0)
+   AND NOT EXISTS (SELECT 1 FROM subscriptions WHERE number > 0);
 
 -- name: insert_object
 -- An object that a generation names. One that is there already stays as it is: applying a generation twice is no harm.
