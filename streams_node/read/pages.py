@@ -167,8 +167,10 @@ async def explain(database: Database, state: StreamState, seq: int) -> None:
         raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
 
 
-def deleted(state: StreamState) -> Missing:
-    """What a reader is told whose stream ended under it."""
+def deleted(state: StreamState) -> Missing | Gone:
+    """What a reader is told whose stream ended under it: what the next one will be told."""
+    if state.kept:
+        return Gone(f"stream `{state.name.stream}` was deleted while it was read; its data is kept for forks of it")
     return Missing(f"stream `{state.name.stream}` was deleted while it was read")
 
 

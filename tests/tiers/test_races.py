@@ -116,14 +116,19 @@ def _before(patch: pytest.MonkeyPatch, room: type, name: str, act: Callable[[], 
     return done
 
 
+@pytest.mark.parametrize("forked", [False, True], ids=["", "forked"])
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment[1])
-def test_a_stream_that_is_deleted_while_it_is_read_is_not_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[type, str]
+def test_a_stream_that_is_deleted_while_it_is_read_is_not_found_or_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: tuple[type, str], *, forked: bool
 ) -> None:
+    refusal = (410, "gone") if forked else (404, "not_found")
+
     async def run() -> None:
         async with tiered(tmp_path, memory_bucket()) as node:
             await create(node, S)
             await append(node, S, *range(50))
+            if forked:
+                assert (await ask(node, "PUT", "/v1/stream/fork", {"stream-forked-from": S})).status == 201
             await publish(node)
             await evict(node)
 
@@ -137,8 +142,8 @@ def test_a_stream_that_is_deleted_while_it_is_read_is_not_found(
             if reply.status == 200:  # it had all it needed before
                 assert json.loads(reply.body) == list(range(50))
             else:
-                assert (reply.status, error_of(reply)["code"]) == (404, "not_found")
-            assert (await page(node, S)).status == 404
+                assert (reply.status, error_of(reply)["code"]) == refusal
+            assert (await page(node, S)).status == refusal[0]
 
     asyncio.run(run())
 
