@@ -146,6 +146,15 @@ SELECT s.bucket, b.name, s.name
  WHERE (s.bucket, s.name) > (?, ?) AND s.soft_deleted = 0
  ORDER BY s.bucket, s.name LIMIT ?;
 
+-- name: plain_ends
+-- Where streams of a list end, as far as heads are written: of those with one epoch and no lifetime, that are no forks.
+SELECT b.name, s.name, s.id, s.first_epoch, h.next_seq
+  FROM json_each(?) AS wanted
+ CROSS JOIN buckets AS b ON b.name = wanted.value ->> 0
+ CROSS JOIN streams AS s ON s.bucket = b.id AND s.name = wanted.value ->> 1
+ CROSS JOIN heads AS h ON h.stream = s.id
+ WHERE s.ttl_s IS NULL AND s.expires_us IS NULL AND s.soft_deleted = 0 AND s.epoch_count = 1 AND s.source IS NULL;
+
 -- name: joined_through
 -- The log row up to which every stream that a subscription hears of has its link.
 SELECT value FROM node WHERE name = 'subscriptions_through';

@@ -14,13 +14,14 @@ from contextlib import suppress
 from streams_node.config import Settings
 from streams_node.errors import BadSubscription, StreamsError, SubscriptionExists, SubscriptionLimit
 from streams_node.ingest.ledger import Ledger
+from streams_node.protocol import offsets
 from streams_node.subscriptions.desk import Desk
 from streams_node.subscriptions.journal import Statement, keep
 from streams_node.subscriptions.news import BEGINNING, News, acked_before
 from streams_node.subscriptions.patterns import scope_of
 from streams_node.subscriptions.registry import Registry
 from streams_node.subscriptions.subscription import Row, Subscription, Wanted
-from streams_node.subscriptions.tables import SUBSCRIPTIONS, Place, streams_from, text_of
+from streams_node.subscriptions.tables import SUBSCRIPTIONS, Place, plain_ends, streams_from, text_of
 from streams_node.wal.listing import list_bucket
 from streams_node.wal.lookup import Name
 
@@ -155,13 +156,31 @@ class Maker:
         linked = looked_at = 0
         async for names in self._candidates(subscription):
             matching = [name for name in names if self._registry.globbed(name, subscription)]
-            rows = await self._rows(subscription, matching, existing=True)
+            rows = await self._existing_rows(subscription, matching)
             await keep(self._ledger, [(SUBSCRIPTIONS.join_links, (text_of(rows),))] if rows else [])
             linked += len(rows)
             looked_at += len(names)
             if linked >= LINKED_MAX or looked_at >= LOOKED_AT_MAX:
                 return False
         return True
+
+    async def _existing_rows(self, subscription: Subscription, names: Sequence[Name]) -> list[tuple[object, ...]]:
+        """Links at the ends of streams that exist. Those that are not in memory stay out of it: there may be very many,
+        and what the database says of them is all there is.
+        """
+        cold = [name for name in names if self._ledger.states.peek(name) is None]
+        ends = await self._ledger.database.readers.run(plain_ends, cold) if cold else {}
+        rows: list[tuple[object, ...]] = [
+            (
+                subscription.number,
+                *name,
+                end.stream,
+                end.seq,
+                offsets.encode(end.epoch, end.seq) if end.seq else BEGINNING,
+            )
+            for name, end in ends.items()
+        ]
+        return rows + await self._rows(subscription, [name for name in names if name not in ends], existing=True)
 
     async def _rows(
         self, subscription: Subscription, names: Sequence[Name], *, existing: bool = False

@@ -31,6 +31,14 @@ class Late(NamedTuple):
     last_row: int
 
 
+class End(NamedTuple):
+    """Where a stream ends that nobody has in memory."""
+
+    stream: int
+    epoch: int
+    seq: int
+
+
 class Loaded(NamedTuple):
     rows: list[Row]
     named: list[tuple[int, Name]]
@@ -96,6 +104,12 @@ def streams_from(db: sqlite3.Connection, place: Place, limit: int) -> tuple[list
     rows = db.execute(SUBSCRIPTIONS.streams_from, (*place, limit)).fetchall()
     names = [Name(bucket, name) for _, bucket, name in rows]
     return names, None if len(rows) < limit else Place(rows[-1][0], rows[-1][2])
+
+
+def plain_ends(db: sqlite3.Connection, names: Sequence[Name]) -> dict[Name, End]:
+    """Where streams end, as heads say; only those of the plainest kind."""
+    rows = db.execute(SUBSCRIPTIONS.plain_ends, (text_of(names),))
+    return {Name(bucket, name): End(*end) for bucket, name, *end in rows}
 
 
 def late_streams(

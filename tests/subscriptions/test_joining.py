@@ -49,6 +49,46 @@ def test_what_is_there_is_no_news_and_what_comes_is(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_glob_begins_at_the_ends_of_streams_of_every_kind(tmp_path: Path, *, cold: bool) -> None:
+    """Whether they are in memory or not, as far as they can leave it, and whatever the heads lag behind."""
+
+    async def first(client: Client) -> None:
+        if cold:
+            client.node.context.ledger.states._bytes_max = 0  # every state that may go, goes
+        for number in range(12):
+            await client.put(f"events/plain{number}", *range(number))
+        for number in range(3, 12, 3):
+            await client.append(f"events/plain{number}", 1, 2)
+        forked = {"stream-forked-from": "/v1/stream/events/plain7"}
+        assert (await client.ask("PUT", "events/fork", None, **forked)).status == 201
+        assert (await client.ask("PUT", "events/grown", [1], **forked)).status == 201
+        assert (await client.ask("PUT", "events/short", [1], **{"stream-ttl": "5"})).status == 201
+        assert (await client.ask("PUT", "events/longer", [1, 2], **{"stream-ttl": "50"})).status == 201
+        assert (await client.ask("PUT", "events/long", [1, 2], **{"stream-ttl": "500"})).status == 201
+        assert (await client.ask("PUT", "events/closed", [1], **{"stream-closed": "true"})).status == 201
+        for path in ("events/plain4", "events/plain7"):  # the second one is kept for its forks
+            assert (await client.ask("DELETE", path)).status == 204
+        await client.put("events/plain4", 1)
+        await agreed(client, "s", after_s=6, count=16)
+
+    async def agreed(client: Client, id_: str, *, after_s: int, count: int) -> None:
+        clock.advance(after_s)
+        await client.pull(id_, "events/*")
+        await client.pull(id_ * 2, "**")
+        acked = [await client.acked(id_), await client.acked(id_ * 2)]
+        heads = {path: await client.ask("HEAD", path) for path in paths}
+        ends = {path: head.headers["stream-next-offset"] for path, head in heads.items() if head.status == 200}
+        assert len(ends) == count
+        assert acked == [ends | {"events/plain0": BEGINNING}] * 2
+
+    paths = [f"events/plain{number}" for number in range(12)]
+    paths += [f"events/{kind}" for kind in ("fork", "grown", "short", "longer", "long", "closed")]
+    clock = FakeClock()
+    run(tmp_path, first, clock=clock, heads_flush_rows=5)
+    run(tmp_path, lambda client: agreed(client, "t", after_s=60, count=15), clock=clock)
+
+
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [
