@@ -73,6 +73,10 @@ WITH RECURSIVE hop (row_id, prev_row, jump_row, ordinal, seq, count, flags, ts) 
 )
 SELECT seq, count, flags, ts FROM hop ORDER BY ordinal LIMIT 1;
 
+-- name: time_of_row
+-- When a row was appended.
+SELECT ts FROM log WHERE row_id = :row;
+
 -- name: first_above
 -- Walks back from a row to the stream's oldest row above another one; NULL when the row is not there any more.
 WITH RECURSIVE hop (row_id, seq, prev_row, jump_row) AS (

@@ -9,6 +9,10 @@ Dies     at any point: all of it is made anew from what is stored, with the same
 """
 
 from streams_node.details.moment import Kept, Moment, Parts, held, look, summed
+from streams_node.details.producers import Seen, Turn, Turns, seen, turns
 from streams_node.details.watches import News, Shown, Watches
 
-__all__ = ["Kept", "Moment", "News", "Parts", "Shown", "Watches", "held", "look", "summed"]
+__all__ = [
+    "Kept", "Moment", "News", "Parts", "Seen", "Shown", "Turn", "Turns", "Watches", "held", "look", "seen", "summed",
+    "turns",
+]  # fmt: skip

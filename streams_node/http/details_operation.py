@@ -20,6 +20,13 @@ DETAILS = Operation(
     ),
     f"bad_request not_found overloaded unavailable {_SEALED}",
 )
+PRODUCERS = Operation(
+    "The producers of a stream, each with the newest of its requests that was accepted, in the order of the UTF-8 of "
+    "their ids, page by page. What a page says is on disk.",
+    "limit.producers after.producers",
+    (Answer(200, "A page.", "Cache-Control", "view"),),
+    "bad_request not_found gone outcome_unknown overloaded",
+)
 
 _REQUESTS: Mapping[str, str] = {
     "puts": "Writes, as text.",
@@ -110,6 +117,21 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "fts_bytes": "Words.",
         "agg_bytes": "Rollups.",
         "mblk_bytes": "Metrics.",
+    },
+    "ProducersView": {
+        "stream": "`stream`, or `bucket/stream` outside the bucket `_default`.",
+        "count": "How many producers the stream has, on all pages.",
+        "producers": "Those of this page.",
+        "next_after": "To be sent as `after` for the next page; null on the last one.",
+    },
+    "ProducerView": {
+        "id": "Its `Producer-Id`.",
+        "epoch": "Its epoch.",
+        "seq": "The number of its newest request in that epoch.",
+        "next_offset": "How many entries the stream had right after that request, as text. No offset to read from.",
+        "last_append_at": "The time of that request; null when its entry is trimmed, or cannot be found now.",
+        "last_append_exact": "Whether it is the time of that request. When the entry has left the log, the newest time "
+        "in the sealed object that holds it is shown: the request was then, or before.",
     },
     "StoreRequests": {**_REQUESTS, "by_artifact": "The same by what they were for, in the order of the names."},
     "ArtifactRequests": {"artifact": "What they were for.", **_REQUESTS},

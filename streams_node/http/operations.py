@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from streams_node.http.aggregate_operation import AGGREGATE_OPERATIONS
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
-from streams_node.http.details_operation import DETAILS
+from streams_node.http.details_operation import DETAILS, PRODUCERS
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
@@ -114,6 +114,10 @@ INPUTS: Mapping[str, Input] = {
         "Only keys that come after this one: the `next_after` of the page before. A blank one stands behind the blank "
         "key; leave it out to begin.",
     ),
+    "limit.producers": Input(
+        "query", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "Producers of a page."
+    ),
+    "after.producers": Input("query", _TEXT, "Only ids that come after this one: the `next_after` of the page before."),
     "q.search": Input("query", _TEXT, "The query: words, `field:value`, `field:>=value`, `AND`, `OR`, `NOT`."),
     "size.search": Input(
         "query", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}, "Hits of a page."
@@ -561,6 +565,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "flush-cold": _FLUSH,
     "sub.details": DETAILS,
     "bucket.sub.details": DETAILS,
+    "sub.producers": PRODUCERS,
+    "bucket.sub.producers": PRODUCERS,
     "sub.index-status": INDEX_STATUS,
     "bucket.sub.index-status": INDEX_STATUS,
     "sub.index-rebuild": INDEX_REBUILD,

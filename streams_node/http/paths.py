@@ -25,8 +25,8 @@ RESERVED_BUCKETS = frozenset(
 )
 KEY_BYTES_MAX = 122  # bucket, slash and stream together, on the bucket surface
 SUBS_OF_ONE = frozenset(
-    ("_schema", "_profile", "_search", "_aggregate", "_details", "_index_status", "_routing_keys", "_flush", "snapshot",
-     "bootstrap", "retention", "append-batch", "attrs")
+    ("_schema", "_profile", "_search", "_aggregate", "_details", "_index_status", "_routing_keys", "_producers",
+     "_flush", "snapshot", "bootstrap", "retention", "append-batch", "attrs")
 )  # fmt: skip
 SUBS_OF_TWO = frozenset(
     (("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_otlp", "v1"), ("_search", "explain"))

@@ -105,6 +105,16 @@ def parameters(
     return found
 
 
+def number(asked: dict[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    """A whole number in its bounds, or the default."""
+    text = asked.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or not least <= int(text) <= most:
+        raise InvalidRequest(f"parameter `{name}`", f"a whole number from {least} to {most}", text)
+    return int(text)
+
+
 def _refuse_broken(text: str, known: frozenset[str]) -> None:
     """As in a path. Taken as it stands, it would be another key than the one that was meant, and silently."""
     for pair in text.split("&"):

@@ -7,12 +7,12 @@ from litestar import Request, Response, delete, get, post, put
 from litestar.datastructures import State
 from litestar.params import FromPath
 
-from streams_node.errors import InvalidRequest, Missing
+from streams_node.errors import Missing
 from streams_node.http import bucket_search, docs_page, indexing, server, subscriptions, ui
 from streams_node.http.context import Context
 from streams_node.http.flush import FlushView, flush_stream
 from streams_node.http.paths import bucket_target, check_bucket
-from streams_node.http.query import DIGITS_MAX, parameters
+from streams_node.http.query import number, parameters
 from streams_node.ingest.remove import create_bucket, delete_bucket
 from streams_node.observe.metrics import CONTENT_TYPE
 from streams_node.protocol.times import rfc3339
@@ -165,16 +165,6 @@ async def metrics(request: Req) -> Response[bytes]:
     """Prometheus text."""
     # As a header: of a media type Litestar would make `…; charset=utf-8; charset=utf-8`.
     return Response(context_of(request).metrics.render(), headers={"content-type": CONTENT_TYPE})
-
-
-def number(asked: dict[str, str], name: str, default: int, *, least: int, most: int) -> int:
-    """A whole number in its bounds, or the default."""
-    text = asked.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit()) or len(text) > DIGITS_MAX or not least <= int(text) <= most:
-        raise InvalidRequest(f"parameter `{name}`", f"a whole number from {least} to {most}", text)
-    return int(text)
 
 
 async def _bucket_view(context: Context, name: str) -> BucketView:

@@ -76,6 +76,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "sub.index-rebuild", "POST", "/v1/stream/{path}/_index/rebuild", _O, Access.KEY, "have the rest of it indexed"
     ),
+    Route("sub.producers", "GET", "/v1/stream/{path}/_producers", _P, Access.KEY, "the producers of a stream"),
     Route("sub.profile.get", "GET", "/v1/stream/{path}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route("sub.profile.update", "POST", "/v1/stream/{path}/_profile", _P, Access.KEY, "change a stream's profile"),
     Route("sub.routing-keys", "GET", "/v1/stream/{path}/_routing_keys", _P, Access.KEY, "the routing keys of a stream"),
@@ -121,6 +122,7 @@ ROUTES: tuple[Route, ...] = (
         Access.KEY,
         "have the rest of it indexed",
     ),
+    Route("bucket.sub.producers", "GET", "/{bucket}/{stream}/_producers", _P, Access.KEY, "the producers of a stream"),
     Route("bucket.sub.profile.get", "GET", "/{bucket}/{stream}/_profile", _P, Access.KEY, "the profile of a stream"),
     Route(
         "bucket.sub.profile.update", "POST", "/{bucket}/{stream}/_profile", _P, Access.KEY, "change a stream's profile"

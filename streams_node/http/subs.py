@@ -22,6 +22,7 @@ from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.index_status import REBUILD_BODY_BYTES_MAX, read_index_status, rebuild
 from streams_node.http.live import watched
 from streams_node.http.paths import Target
+from streams_node.http.producers import read_producers
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
 from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.routes import Route, sub_route
@@ -51,6 +52,7 @@ SUBS: Mapping[tuple[str, str], Sub] = {
     ("GET", "_details"): Sub(read_details),
     ("GET", "_index_status"): Sub(read_index_status),
     ("POST", "_index/rebuild"): Sub(rebuild, REBUILD_BODY_BYTES_MAX),
+    ("GET", "_producers"): Sub(read_producers),
     ("GET", "_profile"): Sub(read_profile),
     ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
     ("GET", "_routing_keys"): Sub(read_routing_keys, stops=True),

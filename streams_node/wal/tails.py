@@ -5,6 +5,7 @@ end of its chain: whole entries from some sequence on, or nothing. Each read see
 """
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -137,6 +138,22 @@ def find_time(db: sqlite3.Connection, end: LogEnd, ts: int) -> TimeFound:
         return TimeFound(seq + entries, sure=True)
     whole = seq + 1 if flags & CONTINUES else seq  # the oldest row: what is before it has left the log, if anything is
     return TimeFound(whole, sure=whole == 0)
+
+
+def times_of(db: sqlite3.Connection, end: LogEnd, seqs: Iterable[int]) -> dict[int, int]:
+    """The times of these entries, as far as the log has them whole."""
+    found: dict[int, int] = {}
+    db.execute("BEGIN")
+    try:
+        for seq in sorted(seqs, reverse=True):  # each walk goes on where the one before it ended
+            row = _first(db, end, seq)
+            found[seq] = db.execute(_LOG.time_of_row, {"row": row[0]}).fetchone()[0]
+            end = LogEnd(row[0], row[3], row[2], seq)
+    except NotInLog:
+        pass  # nor has it those before it
+    finally:
+        db.execute("COMMIT")
+    return found
 
 
 def _whole(

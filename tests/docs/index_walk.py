@@ -28,6 +28,7 @@ async def walk_indexes(folder: Path, watch: Watch) -> None:
             told = await request("GET", f"{path}/_details")
             await request("GET", f"{path}/_details", {"if-none-match": told.headers["etag"]})
             await request("GET", f"{path}/_routing_keys")
+            await request("GET", f"{path}/_producers")
         await request("GET", "/v1/server/_index")
 
 
