@@ -31,6 +31,16 @@ REGISTRY_UPDATE: dict[str, Any] = {
     },
 }
 
+SCHEMA_CHECK: dict[str, Any] = {
+    "type": "object",
+    "required": ["update"],
+    "additionalProperties": False,
+    "properties": {
+        "update": REGISTRY_UPDATE,
+        "entries": {"type": "array", "maxItems": 100, "description": "Entries to hold against it."},
+    },
+}
+
 PROFILE_UPDATE: dict[str, Any] = {
     "type": "object",
     "required": ["profile"],

@@ -48,6 +48,12 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "What is sealed counts once it is uploaded, so the two are the same here.",
         "profile": "The kind of its profile; `generic` where none was set.",
     },
+    "SchemaCheckView": {
+        "currentVersion": "The version that there would be.",
+        "entries": "How many entries were held against it.",
+        "refused": "Those that an append would be refused for.",
+    },
+    "RefusedView": {"index": "Its place among the entries, from 0.", "message": "What would be said of it."},
     "RegistryView": {
         "apiVersion": "`durable.streams/schema-registry/v1`.",
         "schema": "The name of the stream, as in its `/v1` path; lenses name it.",

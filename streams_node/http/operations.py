@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from streams_node.http.aggregate_operation import AGGREGATE_OPERATIONS
-from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE
+from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE, SCHEMA_CHECK
 from streams_node.http.details_operation import DETAILS, PRODUCERS
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
@@ -461,6 +461,14 @@ _SCHEMA_UPDATE = Operation(
     "bad_request not_found append_timeout conflict payload_too_large overloaded outcome_unknown",
     takes=REGISTRY_UPDATE,
 )
+_SCHEMA_CHECK = Operation(
+    "What an update would come to, and which of some entries it would refuse; nothing is changed. An update that would "
+    "be refused is answered as that would be.",
+    "",
+    (Answer(200, "It would be stored.", "Cache-Control", "view"),),
+    "bad_request not_found conflict payload_too_large overloaded",
+    takes=SCHEMA_CHECK,
+)
 
 _PROFILE_GET = Operation(
     "What kind of entries the stream takes; `generic` where nothing was ever declared.",
@@ -556,6 +564,8 @@ OPERATIONS: Mapping[str, Operation] = {
     "bucket.sub.routing-keys": _ROUTING_KEYS,
     "sub.schema.get": _SCHEMA_GET,
     "bucket.sub.schema.get": _SCHEMA_GET,
+    "sub.schema.check": _SCHEMA_CHECK,
+    "bucket.sub.schema.check": _SCHEMA_CHECK,
     "sub.schema.update": _SCHEMA_UPDATE,
     "bucket.sub.schema.update": _SCHEMA_UPDATE,
     "sub.profile.get": _PROFILE_GET,

@@ -29,8 +29,9 @@ SUBS_OF_ONE = frozenset(
      "_flush", "snapshot", "bootstrap", "retention", "append-batch", "attrs")
 )  # fmt: skip
 SUBS_OF_TWO = frozenset(
-    (("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_otlp", "v1"), ("_search", "explain"))
-)
+    (("touch", "meta"), ("touch", "wait"), ("_index", "rebuild"), ("_schema", "check"), ("_otlp", "v1"),
+     ("_search", "explain"))
+)  # fmt: skip
 SUBS_WITH_ARGUMENT = frozenset(("pk", "snapshot", "retention"))
 SUBS_OF_THREE = frozenset((("touch", "templates", "activate"), ("_otlp", "v1", "traces")))
 

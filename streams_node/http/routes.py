@@ -71,6 +71,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "sub.schema.update", "POST", "/v1/stream/{path}/_schema", _P, Access.KEY, "change a stream's schema registry"
     ),
+    Route("sub.schema.check", "POST", "/v1/stream/{path}/_schema/check", _P, Access.KEY, "what a change would do"),
     Route("sub.details", "GET", "/v1/stream/{path}/_details", _P, Access.KEY, "all that is known of a stream"),
     Route("sub.index-status", "GET", "/v1/stream/{path}/_index_status", _P, Access.KEY, "how far its indexes are"),
     Route(
@@ -109,6 +110,14 @@ ROUTES: tuple[Route, ...] = (
         _P,
         Access.KEY,
         "change a stream's schema registry",
+    ),
+    Route(
+        "bucket.sub.schema.check",
+        "POST",
+        "/{bucket}/{stream}/_schema/check",
+        _P,
+        Access.KEY,
+        "what a change would do",
     ),
     Route("bucket.sub.details", "GET", "/{bucket}/{stream}/_details", _P, Access.KEY, "all that is known of a stream"),
     Route(

@@ -9,7 +9,7 @@ from search.language.planner import check_config
 from streams_node.errors import InvalidDeclaration
 from streams_node.http.context import Context
 from streams_node.http.reply import Reply, SubRequest
-from streams_node.ingest.declare import declare, standing_of
+from streams_node.ingest.declare import Decide, declare, standing_of
 from streams_node.meaning import Facts, Standing
 from streams_node.schema.errors import SchemaRefused
 from streams_node.schema.registry import ABSENT, Update, evolved, parse_update
@@ -60,7 +60,15 @@ async def read_schema(context: Context, request: SubRequest) -> Reply[RegistryVi
 async def update_schema(context: Context, request: SubRequest) -> Reply[RegistryView]:
     """Change the registry. The answer is the whole of it, once it is stored."""
     await context.ledger.living(request.name)
-    update = await _parsed(context, request.body)
+    update = await parsed_update(context, request.body)
+    declared = await declare(context.ledger, request.name, deciding(update))
+    if declared.batch is not None:
+        await declared.batch.settling
+    return Reply(200, None, declared.standing.registry.encode())
+
+
+def deciding(update: Update) -> Decide:
+    """What an update makes of a stream."""
 
     def decide(before: Standing, facts: Facts) -> Standing:
         if update.schema is not ABSENT and not facts.is_json:  # it would refuse every append, and never be of use
@@ -72,10 +80,7 @@ async def update_schema(context: Context, request: SubRequest) -> Reply[Registry
             check_search(update.search)
         return after
 
-    declared = await declare(context.ledger, request.name, decide)
-    if declared.batch is not None:
-        await declared.batch.settling
-    return Reply(200, None, declared.standing.registry.encode())
+    return decide
 
 
 def check_search(config: SearchConfig) -> None:
@@ -86,7 +91,8 @@ def check_search(config: SearchConfig) -> None:
         raise SchemaRefused(str(problem)) from None
 
 
-async def _parsed(context: Context, body: bytes) -> Update:
+async def parsed_update(context: Context, body: bytes) -> Update:
+    """The update that a body is, or what is wrong with it."""
     try:
         if len(body) < _LARGE_BYTES:
             return parse_update(body)

@@ -27,6 +27,7 @@ from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, upda
 from streams_node.http.reply import Reply, SubRequest
 from streams_node.http.routes import Route, sub_route
 from streams_node.http.routing_keys import read_routing_keys
+from streams_node.http.schema_check import SCHEMA_CHECK_BODY_BYTES_MAX, check_schema
 from streams_node.http.schemas import SCHEMA_BODY_BYTES_MAX, read_schema, update_schema
 from streams_node.http.search import search, search_body
 from streams_node.http.search_request import SEARCH_BODY_BYTES_MAX
@@ -57,6 +58,7 @@ SUBS: Mapping[tuple[str, str], Sub] = {
     ("POST", "_profile"): Sub(update_profile, PROFILE_BODY_BYTES_MAX),
     ("GET", "_routing_keys"): Sub(read_routing_keys, stops=True),
     ("GET", "_schema"): Sub(read_schema),
+    ("POST", "_schema/check"): Sub(check_schema, SCHEMA_CHECK_BODY_BYTES_MAX),
     ("POST", "_schema"): Sub(update_schema, SCHEMA_BODY_BYTES_MAX),
     ("GET", "_search"): Sub(search, stops=True),
     ("POST", "_search"): Sub(search_body, SEARCH_BODY_BYTES_MAX, stops=True),

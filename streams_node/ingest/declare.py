@@ -43,6 +43,11 @@ def standing_of(state: StreamState, meaning: Meaning | None) -> Standing:
     return Standing.new(*state.name) if meaning is None else meaning.standing
 
 
+async def drafted(ledger: Ledger, state: StreamState, decide: Decide) -> Meaning:
+    """What a declaration would come to, or why it is refused; nothing is changed."""
+    return (await _drafted(ledger, state, decide)).meaning
+
+
 async def declare(ledger: Ledger, name: Name, decide: Decide) -> Declared:
     """Change what a stream is declared to be. `decide` runs in a thread, and perhaps more than once."""
     for _ in range(_TRIES):

@@ -122,6 +122,7 @@ async def walk_meaning(node: Watched, path: str) -> None:
         await node("POST", f"{path}/{part}", JSON, update)
         await node("POST", f"{path}/{part}", JSON, b"{")
         await node("GET", f"{path}-missing/{part}")
+    await node("POST", f"{path}/_schema/check", JSON, b'{"update":{"routingKey":null},"entries":[{}]}')
 
 
 async def walk_flushes(node: Watched) -> None:
