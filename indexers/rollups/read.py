@@ -2,16 +2,16 @@
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
-import pyarrow.compute as pc
-
 from indexers.rollups.write import FAMILY
 from indexers.runs import RunReader, Source, Written
+from indexers.runs.files import key_at
 
 Ordinals = AbstractSet[int] | None  # of objects in a run; None: all of them
 
@@ -85,19 +85,34 @@ class Rollups(RunReader):
 
     def tables_within(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[Any]:
         """The rows of windows that start in [first, last], as Arrow tables in the order of the run."""
+        for number in self.numbers_within(stream, rollup, interval, first, last):
+            yield self.rows_in(number, stream, rollup, interval, first, last)
+
+    def numbers_within(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[int]:
+        """The row groups that may have rows of these windows, in order."""
         bounds = [(stream, stream), (rollup, rollup), (interval, interval), (first, last)]
-        for number in self.groups_within(bounds) if first <= last else ():
-            table = self.group(number)
-            for name, value in (("stream", stream), ("rollup", rollup), ("interval", interval)):
-                table = table.filter(pc.equal(table.column(name), value))
-            starts = table.column("start")
-            table = table.filter(pc.and_(pc.greater_equal(starts, first), pc.less_equal(starts, last)))
-            yield table.select(FAMILY.schema.names[3:])
+        return self.groups_within(bounds) if first <= last else iter(())
+
+    def rows_in(self, number: int, stream: int, rollup: str, interval: int, first: int | None = None,
+                last: int | None = None) -> Any:  # fmt: skip
+        """The rows that a row group has of windows that start in [first, last], as an Arrow table in the order of the
+        run; without bounds, of all windows.
+        """
+        table, of = self.group(number), (stream, rollup, interval)
+        low = _place(bisect_left, table, of if first is None else (*of, first))
+        high = _place(bisect_right, table, of if last is None else (*of, last))
+        return table.slice(low, high - low).select(FAMILY.schema.names[3:])
 
     def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[dict[str, Any]]:
         for table in self.tables_within(stream, rollup, interval, first, last):
             for batch in table.to_batches():
                 yield from batch.to_pylist()
+
+
+def _place(bisect: Callable[..., int], table: Any, values: Sequence[int | str]) -> int:
+    """Where rows that begin with these values of the key are in a sorted table, or would be."""
+    names, wanted = FAMILY.key[: len(values)], tuple((True, value) for value in values)
+    return bisect(range(table.num_rows), wanted, key=lambda row: key_at(table, names, row))
 
 
 def windows(

@@ -38,6 +38,11 @@ class SearchSettings(IndexSettings):
         description="Memory for parsed entries at the ends of streams that are searched; beyond it, they are parsed by "
         "each search.",
     )
+    search_rollups_bytes_max: Bytes = Field(
+        default=32 * MiB,
+        description="Memory for what rollups of streams that are aggregated add up to; beyond it, they are read and "
+        "added up by each aggregation. 0: nothing is kept.",
+    )
     search_minis_bytes_max: Bytes = Field(
         default=256 * MiB,
         description="Disk for indexes that this node makes of entries of searched streams until the index driver has "

@@ -27,6 +27,7 @@ _SIZES: Mapping[str, tuple[int, ...]] = {
     "answers_waiting_bytes_max": (32, 64, 128, 256, 512, 1024),
     "search_scan_bytes_max": (8, 16, 32, 64, 96, 128),
     "search_recent_bytes_max": (8, 16, 32, 64, 128, 256),
+    "search_rollups_bytes_max": (2, 4, 8, 32, 48, 64),
     "filter_scan_bytes_max": (16, 32, 64, 100, 100, 100),
     "flush_bytes": (8, 16, 32, 32, 32, 32),
     "flush_bytes_max": (16, 32, 64, 64, 64, 64),

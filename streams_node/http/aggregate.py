@@ -1,12 +1,13 @@
 """POST of `…/_aggregate`: what the entries of a stream add up to, by a rollup, or by any aggregatable fields."""
 
 import time
+from functools import partial
 
 from search.language import Plan
 from streams_node.errors import BadSearch
 from streams_node.http.aggregate_request import AggregateRequest, members_of, request_of, timeout_of
 from streams_node.http.aggregate_tree import tree_of
-from streams_node.http.aggregate_view import AggregateView, coverage_of, encoded, iso, view_of
+from streams_node.http.aggregate_view import AggregateView, bucket_of, coverage_of, encoded, iso, text_of
 from streams_node.http.aggregate_wanted import WantedRequest, wanted_of, within
 from streams_node.http.context import Context
 from streams_node.http.reply import Reply, SubRequest
@@ -60,6 +61,7 @@ async def _rollup(
         plan=await _plan(context, request.q, config),
         group_by=request.group_by,
         measures=request.measures,
+        spelled=partial(bucket_of, request),
         until=until,
     )
     tiers = context.tiers
@@ -73,7 +75,7 @@ async def _plan(context: Context, q: str | None, config: SearchConfig) -> Plan |
 
 def _reply(state: StreamState, request: AggregateRequest, found: Aggregated) -> Reply[AggregateView]:
     """In a thread."""
-    return Reply(408 if found.timed_out else 200, None, encoded(view_of(state, request, found)))
+    return Reply(408 if found.timed_out else 200, None, text_of(state, request, found))
 
 
 # --- by any fields ---

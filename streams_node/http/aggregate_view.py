@@ -2,9 +2,8 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -15,13 +14,13 @@ from streams_node.ingest.state import StreamState
 from streams_node.meaning import name_of
 from streams_node.protocol.times import rfc3339
 from streams_node.schema.search_config import Count
-from streams_node.searching.aggregated import Aggregated
+from streams_node.searching.aggregated import Aggregated, Group
 from streams_node.searching.basis import Basis
 
 _DAY_MS = 86_400_000
 _EXACT_MAX = 1 << 53
 _YEAR_MAX = 9999
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}  # ascending
 
 
 class AggregateCoverage(msgspec.Struct):
@@ -69,20 +68,20 @@ class AggregateView(msgspec.Struct, rename={"begin": "from", "end": "to"}, kw_on
     aggs: dict[str, Any] | UnsetType = UNSET
 
 
-def view_of(state: StreamState, request: AggregateRequest, found: Aggregated) -> AggregateView:
-    """The whole answer."""
-    return AggregateView(
+def text_of(state: StreamState, request: AggregateRequest, found: Aggregated) -> bytes:
+    """The whole answer: its windows are spelled by now."""
+    view = AggregateView(
         stream=name_of(state.name.bucket, state.name.stream),
         rollup=request.rollup.name,
         begin=iso(request.begin),
         end=iso(request.end),
         interval=request.interval,
         coverage=coverage_of(state, found),
-        buckets=list(_buckets(request, found)),
     )
+    return b'%b,"buckets":[%b]}' % (encoded(view).removesuffix(b"}"), b",".join(found.windows))
 
 
-def encoded(view: AggregateView) -> bytes:
+def encoded(view: AggregateView | AggregateBucket) -> bytes:
     """As JSON. Text that no UTF-8 spells is spelled as Python's own encoder does it."""
     try:
         return msgspec.json.encode(view)
@@ -134,20 +133,20 @@ def coverage_of(state: StreamState, found: Basis) -> AggregateCoverage:
     )
 
 
-def _buckets(request: AggregateRequest, found: Aggregated) -> Iterator[AggregateBucket]:
+def bucket_of(request: AggregateRequest, start: int, groups: Sequence[Group]) -> bytes:
+    """The text of a window."""
     shown = {name: _summary if not isinstance(request.rollup.measures[name], Count) else _count
              for name in request.measures}  # fmt: skip
-    for start, groups in groupby(found.groups, key=lambda group: group.start):
-        # A window that is longer than all time begins at 1970 or ends there.
-        begin = start if start % request.interval_ms == 0 else -request.interval_ms
-        rows = [
-            AggregateGroup(
-                dict(zip(request.group_by, group.key, strict=True)),
-                {name: shown[name](summary) for name, summary in sorted(group.measures.items())},
-            )
-            for group in groups
-        ]
-        yield AggregateBucket(iso(begin), iso(begin + request.interval_ms), rows)
+    # A window that is longer than all time begins at 1970 or ends there.
+    begin = start if start % request.interval_ms == 0 else -request.interval_ms
+    rows = [
+        AggregateGroup(
+            dict(zip(request.group_by, group.key, strict=True)),
+            {name: shown[name](summary) for name, summary in sorted(group.measures.items())},
+        )
+        for group in groups
+    ]
+    return encoded(AggregateBucket(iso(begin), iso(begin + request.interval_ms), rows))
 
 
 def _count(summary: Any) -> dict[str, Any]:
@@ -163,16 +162,12 @@ def _summary(summary: Any) -> dict[str, Any]:
         "max": number(summary.max),
         "avg": number(summary.sum / summary.count) if summary.count and summary.sum is not None else None,
     }
-    histogram = dict(sorted(summary.histogram.items(), key=_place_of))
-    counted = [(bound, count) for name, count in histogram.items() if (bound := _bound(name)) is not None]
-    shown.update({name: _percentile(counted, share) for name, share in _PERCENTILES.items()})
+    histogram = summary.histogram
+    names = sorted(histogram, key=_place)
+    shown.update(_percentiles([(bound, histogram[name]) for name in names if (bound := _bound(name)) is not None]))
     if histogram:
-        shown["histogram"] = {name: number(count) for name, count in histogram.items()}
+        shown["histogram"] = {name: number(histogram[name]) for name in names}
     return shown
-
-
-def _place_of(bucket: tuple[str, float]) -> tuple[bool, float, str]:
-    return _place(bucket[0])
 
 
 @lru_cache(4096)
@@ -181,15 +176,18 @@ def _place(bucket: str) -> tuple[bool, float, str]:
     return bound is None, bound or 0.0, bucket
 
 
-def _percentile(counted: Sequence[tuple[float, float]], share: float) -> float | int | None:
+def _percentiles(counted: Sequence[tuple[float, float]]) -> dict[str, float | int | None]:
+    """By name; of buckets in order."""
     total, before = sum(count for _, count in counted), 0.0
     if not total > 0:
-        return None
+        return dict.fromkeys(_PERCENTILES)
+    wanted, found = [share * total for share in _PERCENTILES.values()], list[float]()
     for bound, count in counted:
         before += count
-        if before >= share * total:
-            return number(bound)
-    return number(counted[-1][0])
+        while len(found) < len(wanted) and before >= wanted[len(found)]:
+            found.append(bound)
+    found += [counted[-1][0]] * (len(wanted) - len(found))
+    return {name: number(bound) for name, bound in zip(_PERCENTILES, found, strict=True)}
 
 
 @lru_cache(4096)
@@ -204,6 +202,9 @@ def _bound(bucket: str) -> float | None:
 
 def number(value: float | None) -> float | int | None:
     """Whole numbers without a point; what is none in JSON is null."""
-    if value is None or not math.isfinite(value):
+    if value is None:
         return None
-    return int(value) if abs(value) < _EXACT_MAX and value == int(value) else value
+    if -_EXACT_MAX < value < _EXACT_MAX:
+        whole = int(value)
+        return whole if value == whole else value
+    return value if math.isfinite(value) else None

@@ -46,4 +46,5 @@ class Context:
         self.searches.turns.observe = self.metrics.search_seconds.observe
         self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)
         self.vitals.listeners.append(Pressure(self).changed)
-        self.aggregates = Aggregates(self.database, self.searches, self.settings.search_scan_bytes_max)
+        scan, kept = self.settings.search_scan_bytes_max, self.settings.search_rollups_bytes_max
+        self.aggregates = Aggregates(self.database, self.searches, scan, kept)

@@ -33,6 +33,7 @@ class Pressure:
         scan = max(1, settings.search_scan_bytes_max // _SCAN_SHARE[state])
         searches.scan_bytes = scan
         context.aggregates.bound_scans(scan)
+        context.aggregates.kept.bound(settings.search_rollups_bytes_max // _SCAN_SHARE[state])
         reader = context.tiers.reader
         if reader is not None:
             reader.groups.bound(settings.decoded_bytes_max // _SCAN_SHARE[state])

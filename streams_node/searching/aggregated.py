@@ -1,7 +1,7 @@
 """What is asked of an aggregation, and what comes of it: plain values, and the ranges of time that it consists of."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ Dimensions = Sequence[str | None]
 class Asked(NamedTuple):
     """Times are milliseconds since 1970, [begin, end); `until` is of the monotonic clock.
 
-    `group_by` and `measures` are sorted.
+    `group_by` and `measures` are sorted. `spelled` makes the text of a window out of its start and its groups; it
+    depends on nothing that is not asked here.
     """
 
     rollup: Rollup
@@ -29,6 +30,7 @@ class Asked(NamedTuple):
     plan: Plan | None
     group_by: tuple[str, ...]
     measures: tuple[str, ...]
+    spelled: Callable[[int, "Sequence[Group]"], bytes]
     until: float
 
     @property
@@ -61,9 +63,9 @@ class Group(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Aggregated(Basis):
-    """Groups in order."""
+    """Windows by time, as they are spelled."""
 
-    groups: Sequence[Group]
+    windows: Sequence[bytes]
 
 
 def times_of(asked: Asked) -> Times:

@@ -21,12 +21,13 @@ from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
-from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, Group, times_of
+from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, times_of
 from streams_node.searching.blocks import Blocks
 from streams_node.searching.counted import counted
 from streams_node.searching.edges import named
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
+from streams_node.searching.remembered import Kept, Question, Room
 from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
 from streams_node.searching.sources import record_of, texts_of
@@ -37,7 +38,8 @@ from streams_node.wal.keys import log_start
 if TYPE_CHECKING:  # they load pyarrow
     from indexers.rollups import Rollups
     from indexers.runs import RunReader
-    from streams_node.searching.totals import Counter, Taken
+    from streams_node.searching.middles import Share, Stretch, Taken
+    from streams_node.searching.totals import Counter
 
 log = get_logger(__name__)
 GROUPS_MAX = 50_000
@@ -48,10 +50,11 @@ _FOLD_AT = 64  # tables of pieces
 class Aggregates:
     """Made once a node; on the event loop. Turns and threads are those of searches."""
 
-    def __init__(self, database: Database, searches: Searches, scan_bytes_max: int) -> None:
+    def __init__(self, database: Database, searches: Searches, scan_bytes_max: int, kept_bytes_max: int) -> None:
         self._database = database
         self._searches = searches
         self._scan_bytes = scan_bytes_max
+        self.kept = Kept(kept_bytes_max)
         self.tallies = Tallies(database, searches, scan_bytes_max)
 
     def bound_scans(self, scan_bytes_max: int) -> None:
@@ -66,7 +69,7 @@ class Aggregates:
             self._searches.turns,
             state,
             asked.until,
-            lambda: _One(self._database, self._searches, cold, indexes, state, asked, self._scan_bytes),
+            lambda: _One(self._database, self._searches, self.kept, cold, indexes, state, asked, self._scan_bytes),
         )
 
 
@@ -74,7 +77,7 @@ class _One:
     """An answer in the making."""
 
     def __init__(
-        self, database: Database, searches: Searches, cold: ColdReader | None, indexes: Indexes | None,
+        self, database: Database, searches: Searches, kept: Kept, cold: ColdReader | None, indexes: Indexes | None,
         state: StreamState, asked: Asked, scan_bytes: int,
     ) -> None:  # fmt: skip
         self._database, self._searches = database, searches
@@ -85,7 +88,9 @@ class _One:
         self.first = state.earliest_seq
         self._times = times_of(asked)
         self._configs = configs_of(asked.meaning, is_json=state.is_json)
-        self._tables: list[Any] = []
+        self._shelf, self._room = kept.shelf(self._question()), Room()
+        self._stretches: list[Stretch] = []
+        self._tables: list[Any] = []  # what is in no stretch
         self._found_by_time = False
         self._blocks: list[Covering] = []  # metric blocks that were counted
 
@@ -95,10 +100,10 @@ class _One:
         taken = await self._taken(await self._covers())
         omitted, looked = await self._counted(taken)
         timed_out = self._asked.late and bool(omitted)
-        groups = await self._groups()
+        windows = await self._windows()
         log_from = await self._log_from()
         used = [cover for cover in taken if not any(span.first <= cover.first_seq < span.end for span in omitted)]
-        found = Aggregated(groups=groups, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
+        found = Aggregated(windows=windows, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
         found.indexed = len({(cover.first_seq, cover.end_seq) for cover in [*used, *self._blocks]})
         found.used_rollups = bool(used and self._times.windows)
         found.families.update(
@@ -111,6 +116,13 @@ class _One:
             found.omitted_objects = await objects_of(self._cold, state.id, omitted, log_from)
             found.oldest_omitted_us = await time_of(self._database, self._cold, state, tail, omitted[0].first)
         return found
+
+    def _question(self) -> Question:
+        asked = self._asked
+        config = self._configs.get("rollups", "")
+        return Question(
+            self._state.id, config, asked.rollup.name, asked.interval, asked.plan, asked.group_by, asked.measures
+        )
 
     async def _log_from(self) -> int:
         """Where the entries begin that no object has."""
@@ -147,16 +159,17 @@ class _One:
             if self._asked.late:
                 break
             for made, taken in (await self._ask(batch)).items():
-                self._tables.append(taken.whole)
+                self._take(taken.whole)
                 found.update((cover, taken) for cover in by_object[made])
         return found
 
     async def _ask(self, batch: Sequence[Sequence[Covering]]) -> "Mapping[str, Taken]":
         """By object."""
         asked, stream, times = self._asked, self._state.id, self._times
+        shelf, room = self._shelf, self._room
 
         def work(readers: "Mapping[str, RunReader]") -> "dict[str, Taken]":
-            from streams_node.searching.totals import TimeIsOver, of_run  # noqa: PLC0415 - see above
+            from streams_node.searching.middles import TimeIsOver, of_run  # noqa: PLC0415 - see above
 
             found = {}
             for covers in batch:
@@ -164,7 +177,9 @@ class _One:
                 if reader is not None:
                     ordinals = frozenset(cover.ordinal for cover in covers)
                     with suppress(TimeIsOver):
-                        found[covers[0].made] = of_run(cast("Rollups", reader), stream, asked, times, ordinals)
+                        found[covers[0].made] = of_run(
+                            cast("Rollups", reader), stream, asked, times, ordinals, shelf, room
+                        )
             return found
 
         assert self._indexes is not None  # noqa: S101 - there are covers
@@ -176,6 +191,10 @@ class _One:
             log.info("rollups were left aside", stream=stream, error=repr(problem))
             return {}
         return found
+
+    def _take(self, share: "Share") -> None:
+        self._stretches += share.stretches
+        self._tables += share.tables
 
     # --- out of entries ---
 
@@ -203,13 +222,15 @@ class _One:
         near = await named(self._searches, self._indexes, self._state, asked, config, sorted(edged), self._times.edges)
         for span in sorted([*gaps, *edged]):
             if span in near and (table := await self._at_edges(near[span], edges)) is not None:
-                self._tables += [edged[span], table]
+                self._take(edged[span])
+                self._tables.append(table)
                 continue
             end, tables = await blocks.run(recount, span, edges if span in edged else everything)
             if span not in edged:
                 self._tables += tables
             elif end == span.end:
-                self._tables += [edged[span], *tables]
+                self._take(edged[span])
+                self._tables += tables
             else:
                 end = span.first
             if end < span.end:
@@ -252,12 +273,15 @@ class _One:
         except TooManyGroups:
             raise _too_many() from None
 
-    async def _groups(self) -> Sequence[Group]:
-        from streams_node.searching.totals import TooManyGroups, groups_of  # noqa: PLC0415 - see above
+    async def _windows(self) -> Sequence[bytes]:
+        from streams_node.searching.middles import windows_of  # noqa: PLC0415 - see above
+        from streams_node.searching.totals import TooManyGroups  # noqa: PLC0415
 
         await self._fold()
         try:
-            return await self._searches.run(groups_of, self._tables[0], GROUPS_MAX)
+            return await self._searches.run(
+                windows_of, self._stretches, self._tables[0], self._asked, self._shelf, GROUPS_MAX
+            )
         except TooManyGroups:
             raise _too_many() from None
 

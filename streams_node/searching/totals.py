@@ -1,4 +1,4 @@
-"""Adds up what windows of runs and single entries contribute. In threads only: it loads pyarrow.
+"""Adds up what windows of runs and single entries contribute, in tables. In threads only: it loads pyarrow.
 
 Both become tables with the rows of rollup runs: a histogram's buckets are rows of their own, so all rows add up alike.
 
@@ -8,10 +8,8 @@ measure, bucket, count, sum, min, max      as in indexers/rollups/write.py
 """
 
 import json
-import time
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -19,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indexers.records import Documents, Table, parsed
-from indexers.rollups import Rollups, Summary, parts_of
+from indexers.rollups import Summary, parts_of
 from indexers.rollups.contribute import Contributor
 from search.language import matcher
 from search.language.dates import MS_NS
-from streams_node.searching.aggregated import WINDOW_MS_MAX, Asked, Group, Times, answerable, takes
+from streams_node.searching.aggregated import WINDOW_MS_MAX, Asked, Group, takes
 
 _SCHEMA = pa.schema(
     [
@@ -47,24 +45,12 @@ class TooManyGroups(Exception):
     """The answer would be larger than it may be."""
 
 
-class TimeIsOver(Exception):
-    """The deadline has passed."""
-
-
-@dataclass(slots=True)
-class Taken:
-    """Of one run: what the sources add up to that have nothing at the edges, and those that have, each by itself."""
-
-    whole: Any = None
-    parts: dict[int, Any] = field(default_factory=dict)
-
-
 def added(tables: Sequence[Any]) -> Any:
     """Tables as one, equal keys added up; None when there is nothing."""
     found = [table for table in tables if table is not None and table.num_rows]
     if not found:
         return None
-    table = _summed(pa.concat_tables(found))
+    table = summed(pa.concat_tables(found))
     if table.num_rows > _ROWS_MAX:
         raise TooManyGroups
     return table
@@ -80,12 +66,13 @@ def groups_of(table: Any, groups_max: int) -> list[Group]:
     buckets = _spelled(table.column("bucket"))
     columns = [table.column(name).to_pylist() for name in ("start", "group", "measure", *_SCHEMA.names[4:])]
     found = list[Group]()
-    last: tuple[int, str] | None = None
+    keys = {group: json.loads(group) for group in pc.unique(table.column("group")).to_pylist()}
+    last_start, last_group = None, None
     measures: dict[str, Summary] = {}
     for start, group, measure, count, total, least, most, bucket in zip(*columns, buckets, strict=True):
-        if (start, group) != last:
-            last, measures = (start, group), {}
-            found.append(Group(start, json.loads(group), measures))
+        if start != last_start or group != last_group:
+            last_start, last_group, measures = start, group, {}
+            found.append(Group(start, keys[group], measures))
         summary = measures.get(measure)
         if summary is None:
             summary = measures[measure] = Summary()
@@ -103,63 +90,6 @@ def _spelled(column: Any) -> list[str | None]:
     return [names[at] for at in column.indices.to_pylist()]
 
 
-# --- out of runs ---
-
-
-def of_run(reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int]) -> Taken:
-    """What sources of a run contribute to whole windows. Those with something at the edges are kept apart."""
-    texts = _Texts(asked if answerable(asked) else asked._replace(plan=None))
-    edged = _edged(reader, stream, asked, times, ordinals, texts)
-    parts: dict[int, list[Any]] = {-1: [], **{ordinal: [] for ordinal in edged}}
-    for rows in _windows(reader, stream, asked, times, ordinals, texts):
-        sources = rows.column("object")
-        if not edged:
-            parts[-1].append(_summed(rows))
-            continue
-        apart = pc.is_in(sources, pa.array(sorted(edged), pa.int32()))
-        parts[-1].append(_summed(rows.filter(pc.invert(apart))))
-        for ordinal in edged:
-            parts[ordinal].append(_summed(rows.filter(pc.equal(sources, ordinal))))
-    return Taken(added(parts.pop(-1)), {ordinal: added(tables) for ordinal, tables in parts.items()})
-
-
-def _edged(
-    reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int], texts: "_Texts"
-) -> set[int]:
-    """The sources that may have something to count at the edges: the smallest windows around them tell."""
-    finest = min(each.ms for each in asked.rollup.intervals)
-    found = set[int]()
-    for begin, end in times.edges:
-        first, last = begin // finest * finest, (end - 1) // finest * finest
-        for rows in reader.tables_within(stream, asked.rollup.name, finest, first, last):
-            _look_at_the_clock(asked)
-            rows = texts.taken(_of_sources(rows, ordinals))  # noqa: PLW2901 - fewer of them
-            found.update(pc.unique(rows.column("object")).to_pylist())
-    return found
-
-
-def _windows(
-    reader: Rollups, stream: int, asked: Asked, times: Times, ordinals: AbstractSet[int], texts: "_Texts"
-) -> Iterator[Any]:
-    measures = pa.array(asked.measures, pa.string())
-    for interval, begin, end in times.windows:
-        for rows in reader.tables_within(stream, asked.rollup.name, interval, begin, end - interval):
-            _look_at_the_clock(asked)
-            rows = _of_sources(rows, ordinals)  # noqa: PLW2901 - fewer of them
-            rows = texts.taken(rows.filter(pc.is_in(rows.column("measure").cast(pa.string()), measures)))  # noqa: PLW2901
-            if rows.num_rows:
-                yield _placed(rows, asked.interval, texts)
-
-
-def _of_sources(rows: Any, ordinals: AbstractSet[int]) -> Any:
-    return rows.filter(pc.is_in(rows.column("object"), pa.array(sorted(ordinals), pa.int32())))
-
-
-def _look_at_the_clock(asked: Asked) -> None:
-    if time.monotonic() >= asked.until:
-        raise TimeIsOver
-
-
 # --- out of entries ---
 
 
@@ -172,7 +102,7 @@ class Counter:
         self._contributor = Contributor(asked.rollup, asked.config, version)
         self._matches = None if asked.plan is None else matcher(asked.plan, version)
         self._time = asked.config.fields[asked.rollup.timestamp_field]
-        self._texts = _Texts(asked._replace(plan=None))  # it is asked of the records
+        self._texts = Texts(asked._replace(plan=None))  # it is asked of the records
 
     def counted(self, records: list[Any], *, plain: bool) -> Any:
         """What these records add up to, or None."""
@@ -188,7 +118,7 @@ class Counter:
             return None
         measures = {name: part.measures[name] for name in self._asked.measures}
         part = replace(part, intervals=[min(self._asked.interval, WINDOW_MS_MAX)], measures=measures)
-        return added([_summed(_placed(rows, self._asked.interval, self._texts)) for rows in parts_of([part])])
+        return added([summed(placed(rows, self._asked.interval, self._texts)) for rows in parts_of([part])])
 
     def _within(self, ns: int) -> bool:
         ms = ns // MS_NS
@@ -206,7 +136,7 @@ def loaded(texts: Sequence[bytes]) -> tuple[list[Any], bool]:
 # --- rows ---
 
 
-class _Texts:
+class Texts:
     """What the dimensions of rows mean for an answer: whether they match, and the text of their group."""
 
     def __init__(self, asked: Asked) -> None:
@@ -237,7 +167,7 @@ class _Texts:
         return self._known[text]
 
 
-def _placed(rows: Any, interval: int, texts: _Texts) -> Any:
+def placed(rows: Any, interval: int, texts: Texts) -> Any:
     """Rows of a run in windows of the answer, and in its groups."""
     starts = rows.column("start").cast(pa.int64())
     if interval > WINDOW_MS_MAX:  # there are two of them: before 1970, and after
@@ -251,6 +181,6 @@ def _placed(rows: Any, interval: int, texts: _Texts) -> Any:
     return pa.table(columns)
 
 
-def _summed(rows: Any) -> Any:
+def summed(rows: Any) -> Any:
     summed = rows.group_by(_KEY, use_threads=False).aggregate(_VALUES)
     return summed.rename_columns([*_KEY, *(name for name, _ in _VALUES)]).select(_SCHEMA.names).cast(_SCHEMA)

@@ -74,9 +74,12 @@ class Play:
         )
         state.earliest_seq = self.earliest
 
+    def wanted(self) -> dict[str, Any]:
+        return asked(self.random, self.random.choice(["req", "req", "req", "all"]))
+
     async def check(self, node: InProcess) -> None:
         for _ in range(ASKED_AT_ONCE):
-            wanted = asked(self.random, self.random.choice(["req", "req", "req", "all"]))
+            wanted = self.wanted()
             node.context.aggregates._scan_bytes = 1 << 30 if self.random.random() < 0.8 else self.random.randrange(6000)
             view = await found(node, **wanted)
             coverage = view["coverage"]
