@@ -47,12 +47,52 @@ def locate(
         db.execute("COMMIT")
 
 
+def locate_each(
+    db: sqlite3.Connection, directories: Directories, stream: int, seqs: Iterable[int]
+) -> list[tuple[Located, list[int]]]:
+    """The objects that hold some of these entries, which ascend, and which ones each of them holds.
+
+    An entry that is not sealed is in none; nor is one of a pack whose directory is not known here yet.
+    """
+    found: list[tuple[Located, list[int]]] = []
+    packs: list[Located] | None = None
+    db.execute("BEGIN")
+    try:
+        for seq in seqs:
+            if found and seq < found[-1][0].end_seq:
+                found[-1][1].append(seq)
+                continue
+            chain = _chain(_segments(db, stream, seq, 1), seq, 1)
+            if not chain:
+                packs = _packs(db, directories, stream)[0] if packs is None else packs
+                chain = _chain(packs, seq, 1)
+            found += [(place, [seq]) for place in chain]
+    finally:
+        db.execute("COMMIT")
+    return found
+
+
 def _locate(db: sqlite3.Connection, directories: Directories, stream: int, seq: int, places_max: int) -> list[Located]:
-    values = {"stream": stream, "seq": seq, "limit": places_max}
-    places = [_whole(_facts(row)) for row in db.execute(_PLACEMENT.segments_from, values)]
+    places = _segments(db, stream, seq, places_max)
     chain = _chain(places, seq, places_max)
     if len(chain) == places_max:
         return chain
+    packs, missing = _packs(db, directories, stream)
+    chain = _chain([*places, *packs], seq, places_max)
+    if missing and not chain:
+        raise DirectoriesMissing(missing)
+    return chain
+
+
+def _segments(db: sqlite3.Connection, stream: int, seq: int, places_max: int) -> list[Located]:
+    """The stream's own objects from the one on that may hold an entry."""
+    values = {"stream": stream, "seq": seq, "limit": places_max}
+    return [_whole(_facts(row)) for row in db.execute(_PLACEMENT.segments_from, values)]
+
+
+def _packs(db: sqlite3.Connection, directories: Directories, stream: int) -> tuple[list[Located], list[ObjectFacts]]:
+    """What packs hold of the stream, and the packs of which that is not known here yet."""
+    places: list[Located] = []
     missing: list[ObjectFacts] = []
     for row in db.execute(_PLACEMENT.packs_of, {"stream": stream}).fetchall():
         directory = directories.find(db, row[0], row[1])
@@ -61,10 +101,7 @@ def _locate(db: sqlite3.Connection, directories: Directories, stream: int, seq: 
         elif (found := directory.find(stream)) is not None:
             end_seq = found.first_seq + found.entries
             places.append(Located(_facts(row), found.first_row, found.first_seq, end_seq))
-    chain = _chain(places, seq, places_max)
-    if missing and not chain:
-        raise DirectoriesMissing(missing)
-    return chain
+    return places, missing
 
 
 def _chain(places: Iterable[Located], seq: int, places_max: int) -> list[Located]:

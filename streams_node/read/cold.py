@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
@@ -27,7 +27,7 @@ from streams_node.errors import (
 from streams_node.observe.logs import get_logger
 from streams_node.observe.phases import phase
 from streams_node.placement.directories import Directories, keep_directories, unpacked
-from streams_node.placement.locate import DirectoriesMissing, Located, locate
+from streams_node.placement.locate import DirectoriesMissing, Located, locate, locate_each
 from streams_node.placement.made import ObjectFacts
 from streams_node.read.endings import ENDING_BYTES, directory_in, footer_size
 from streams_node.read.sealed import Files, Groups, Part, Slice, first_group
@@ -134,6 +134,10 @@ class ColdReader:
     async def located(self, stream: int, seq: int, places_max: int) -> list[Located]:
         """The objects that hold the entries from `seq` on, without a gap; none when it is not sealed."""
         return await self._locate(stream, seq, places_max)
+
+    async def places_of(self, stream: int, seqs: Sequence[int]) -> list[tuple[Located, list[int]]]:
+        """The objects that hold some of these entries, which ascend, each with its own; as far as it is known here."""
+        return await self._database.readers.run(locate_each, self.directories, stream, seqs)
 
     async def place(self, run: "Run") -> Located | None:
         """The object that has the next entry, if one has."""

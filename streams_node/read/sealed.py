@@ -66,6 +66,10 @@ class Decoded:
             return stop, self._data[first : max(first, self._position(stop) - 1)]
         return stop, self._data[first : self._position(stop)]
 
+    def entry(self, row: int) -> bytes:
+        """One entry."""
+        return bytes(self._data[self._position(row) : self._position(row + 1) - self._comma])
+
     def _position(self, row: int) -> int:
         """Where an entry begins in the data."""
         at = row - self.start

@@ -2,20 +2,28 @@
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from streams_node.answers.ranges import Range
 from streams_node.errors import Gone, LensError, StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
+from streams_node.placement.locate import Located
+from streams_node.read.cold import ColdReader, Run
 from streams_node.read.filtered import parsed
 from streams_node.read.pages import deleted
 from streams_node.read.scan import Bounds, read_matching
+from streams_node.read.sealed import Decoded, Groups, first_group
 from streams_node.searching.scan import Parts
 from streams_node.searching.sieve import Picker, Spans
+
+if TYPE_CHECKING:
+    from streams_node.segments.reader import SealedFile  # loads pyarrow
 
 log = get_logger(__name__)
 _NEAR = 64  # entries between two that are read in one go
@@ -23,6 +31,8 @@ _STEP_BYTES = 16 << 20
 _NOTHING_SHOWN = 1 << 20
 _AT_ONCE = 4  # groups
 _KNOWN_BYTES_MAX, _TEXT_BYTES_MAX, _KEY_BYTES = 16 << 20, 64 << 10, 200
+_DECODED_BYTES_MAX = 8 << 20  # the next page is often of the same row groups
+_STEP_S = 0.05  # that a thread is at it before others have their turn
 
 
 class Texts:
@@ -30,17 +40,20 @@ class Texts:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._groups = Groups(_DECODED_BYTES_MAX)
         self.bytes = 0
 
     async def of(self, parts: Parts, state: StreamState, seqs: Iterable[int], until: float) -> dict[int, bytes]:
-        """As `texts_of`."""
+        """Entries as they are stored; without those that are trimmed by now, or cannot be had in time."""
         wanted, found = set(seqs), dict[int, bytes]()
         for seq in wanted:
             text = self._known.get((state.id, seq))
             if text is not None:
                 found[seq] = text
                 self._known.move_to_end((state.id, seq))
-        fresh = await texts_of(parts, state, wanted - found.keys(), until)
+        if len(found) == len(wanted):
+            return found
+        fresh = await texts_of(parts, state, wanted - found.keys(), until, self._groups)
         for seq, text in fresh.items():
             if len(text) <= _TEXT_BYTES_MAX:
                 self._put((state.id, seq), text)
@@ -55,17 +68,64 @@ class Texts:
             self.bytes -= len(gone) + _KEY_BYTES
 
 
-async def texts_of(parts: Parts, state: StreamState, seqs: Iterable[int], until: float) -> dict[int, bytes]:
-    """Entries as they are stored; without those that are trimmed by now, or cannot be had in time."""
-    some = asyncio.Semaphore(_AT_ONCE)
+async def texts_of(
+    parts: Parts, state: StreamState, seqs: Iterable[int], until: float, groups: Groups | None = None
+) -> dict[int, bytes]:
+    """Entries as they are stored; without those that are trimmed by now, or cannot be had in time.
 
-    async def one(group: Sequence[int]) -> dict[int, bytes]:
-        async with some:
-            return await _readable(parts, state, group, until)
-
+    What is known to be sealed comes out of its objects, each looked into once; all else as any read finds it.
+    """
+    some, decoded = asyncio.Semaphore(_AT_ONCE), groups or Groups(_DECODED_BYTES_MAX)
     found: dict[int, bytes] = {}
-    for texts in await asyncio.gather(*map(one, _groups(sorted(set(seqs))))):
-        found |= texts
+
+    async def sealed(cold: ColdReader, place: Located, held: list[int]) -> None:
+        async with some:
+            found.update(await _of_object(cold, state, place, held, until, decoded))
+
+    async def one(group: Sequence[int]) -> None:
+        async with some:
+            found.update(await _readable(parts, state, group, until))
+
+    wanted = sorted(set(seqs))
+    cold = parts[1]
+    if cold is not None and state.lineage is None and wanted and wanted[0] < state.cold_below:
+        places = await cold.places_of(state.id, wanted[: bisect_left(wanted, state.cold_below)])
+        await asyncio.gather(*(sealed(cold, place, held) for place, held in places))
+    await asyncio.gather(*map(one, _groups([seq for seq in wanted if seq not in found])))
+    return found
+
+
+async def _of_object(
+    cold: ColdReader, state: StreamState, place: Located, seqs: list[int], until: float, groups: Groups
+) -> dict[int, bytes]:
+    """What of some entries is in the object that held them a moment ago, or in the one that has replaced it."""
+    found: dict[int, bytes] = {}
+    while seqs and time.monotonic() < until:
+        try:
+            picked = await cold.look(Run(state.id, seqs[0], [place]), partial(_picked, groups, seqs))
+        except StreamsError:
+            break  # who reads on for what is missing will say why
+        if not picked:
+            break
+        found |= picked
+        seqs = [seq for seq in seqs if seq not in picked]
+    return found
+
+
+def _picked(
+    groups: Groups, seqs: Sequence[int], file: "SealedFile", row: int, start: int, end: int
+) -> dict[int, bytes]:
+    """In a thread: at least the first of some entries, of which `start` is in row `row`; then while there is time."""
+    found: dict[int, bytes] = {}
+    group: Decoded | None = None
+    ends = time.monotonic() + _STEP_S
+    for seq in seqs[: bisect_left(seqs, end)]:
+        at = row + seq - start
+        if group is None or at >= group.end:
+            if found and time.monotonic() > ends:
+                break
+            group = groups.get(file, first_group(file.footer, at), commas=False)
+        found[seq] = group.entry(at)
     return found
 
 
