@@ -40,7 +40,7 @@ class Texts:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._groups = Groups(_DECODED_BYTES_MAX)
+        self.groups = Groups(_DECODED_BYTES_MAX)
         self.bytes = 0
 
     async def of(self, parts: Parts, state: StreamState, seqs: Iterable[int], until: float) -> dict[int, bytes]:
@@ -53,7 +53,7 @@ class Texts:
                 self._known.move_to_end((state.id, seq))
         if len(found) == len(wanted):
             return found
-        fresh = await texts_of(parts, state, wanted - found.keys(), until, self._groups)
+        fresh = await texts_of(parts, state, wanted - found.keys(), until, self.groups)
         for seq, text in fresh.items():
             if len(text) <= _TEXT_BYTES_MAX:
                 self._put((state.id, seq), text)

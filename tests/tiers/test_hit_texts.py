@@ -43,7 +43,7 @@ async def grown(node: InProcess, entries: list[str], random: Random, count: int)
 
 @pytest.mark.parametrize("seed", range(3))
 def test_texts_are_those_that_were_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """In the log, in packs, in segments of several row groups, while small objects become larger ones."""
+    """In the log, in packs, in segments, while small objects become larger ones."""
     random, entries, read_on = Random(seed), list[str](), list[int]()
     readable = sources._readable
 
@@ -52,7 +52,6 @@ def test_texts_are_those_that_were_appended(tmp_path: Path, monkeypatch: pytest.
         return await readable(parts, state, group, until)
 
     monkeypatch.setattr(sources, "_readable", counted)
-    monkeypatch.setattr("streams_node.segments.writer.GROUP_BYTES", 4096)
 
     async def run() -> None:
         async with tiered(tmp_path, memory_bucket(), own_segment_bytes=20_000) as node:
@@ -74,6 +73,24 @@ def test_texts_are_those_that_were_appended(tmp_path: Path, monkeypatch: pytest.
             read_on.clear()
             assert len(await texts(node, list(range(len(entries))))) == len(entries)
             assert read_on == [], "what is sealed is looked up in its objects at once"
+
+    asyncio.run(run())
+
+
+def test_texts_come_out_of_several_row_groups_of_one_object(tmp_path: Path) -> None:
+    entries = [f"{number}-{'x' * (number % 90 * 200)}" for number in range(400)]
+
+    async def run() -> None:
+        async with tiered(tmp_path, memory_bucket(), flush_bytes=8 << 20, flush_bytes_max=8 << 20) as node:
+            await create(node, S)
+            await append(node, S, *entries)
+            await publish(node)
+            known = Texts()
+            await texts(node, [0])
+            for some in ([399, 0], list(range(0, 400, 7)), list(range(400))):
+                found = await texts(node, some, known)
+                assert found == {seq: f'"{entries[seq]}"'.encode() for seq in some}
+            assert known.groups.decoded > 2
 
     asyncio.run(run())
 
