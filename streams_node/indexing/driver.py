@@ -3,7 +3,7 @@
 Owns     the child process: `python -m spark_index`, or what stands in for it.
 Keeps    one child at most. It gets the keys of node and store by its environment, never by its command
          line. It ends with the node, however that ends: its standard input is a pipe from here. One that fails is
-         started again, later each time.
+         started again, later each time. It takes the processor only when the node does not need it.
 Dies     with its leases: what it was at is claimable again.
 """
 
@@ -20,6 +20,7 @@ import msgspec
 
 from streams_node.errors import StreamsError
 from streams_node.indexing.desk import Desk
+from streams_node.indexing.priority import step_back
 from streams_node.observe.logs import get_logger
 
 log = get_logger(__name__)
@@ -132,6 +133,7 @@ class Driver:
             log.warning("the index driver cannot be started", error=self.problem, again_in_s=wait_s)
             await asyncio.sleep(wait_s)
             return
+        await step_back(self._child.pid)
         outlook = self._desk.outlook()
         log.info("index driver started", pid=self._child.pid, streams=outlook.streams, bytes=outlook.bytes)
 
