@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Any, Literal, NoReturn
+from operator import itemgetter
+from typing import Any, Literal, NoReturn, TypeVar
 
 from typing_extensions import override
 
@@ -17,6 +18,7 @@ from search.language import Canonical, Plan, canonicalizer, exact_text, has_text
 from streams_node.schema.search_config import Field, Kind, SearchConfig
 
 SortValue = Canonical | None
+_Row = TypeVar("_Row", bound=Sequence[SortValue])
 _DOUBLE_EXACT = 2**53
 _MS_NS = 1_000_000
 _DATE = re.compile(r"(-?)([0-9]{1,16})(?:\.([0-9]{1,6}))?", re.ASCII)
@@ -175,6 +177,21 @@ def place_of(keys: Sequence[SortKey]) -> Callable[[Iterable[SortValue]], Place]:
         return tuple(found)
 
     return place
+
+
+def ordered(rows: Iterable[_Row], keys: Sequence[SortKey]) -> list[_Row]:
+    """Rows of sort values in the order of their places: by one key after the other, the last one first.
+
+    Sorting keeps equal values as they are, and compares plain values ten times faster than places: a common word has
+    very many documents of one score.
+    """
+    found = list(rows)
+    for at in reversed(range(len(keys))):
+        if any(row[at] is None for row in found):
+            found.sort(key=lambda row, at=at: (row[at] is None, row[at]), reverse=keys[at].descending)  # type: ignore[misc]
+        else:
+            found.sort(key=itemgetter(at), reverse=keys[at].descending)
+    return found
 
 
 def _reversed(value: Canonical) -> Any:

@@ -14,14 +14,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import tantivy
 
 from indexers.companion import ColumnsOf
 from indexers.companion.layout import ROW
 from search.engine.model import Over
-from search.engine.sorting import SortKey, SortValue, place_of
+from search.engine.sorting import SortKey, SortValue, ordered, place_of
 from search.engine.source import U64_MAX, Query, Source, both, without
 from streams_node.schema.search_config import Kind
 
@@ -31,7 +29,6 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
-_MANY = 1_000  # rows that are worth a table
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 
 
@@ -238,23 +235,17 @@ class Walker:
         for value, group in groupby(found, itemgetter(0)):
             if started is not None and first((value,)) < started:
                 continue
-            rows = self._ordered([address for _, address in group], keys[1:])
+            rows = ordered(self._rows([address for _, address in group], keys[1:]), keys[1:])
             start = 0 if bound is None else bisect_right(rows, bound, key=lambda row: place((value, *row)))
             for at in range(start, len(rows)):
                 yield (value, *rows[at])
 
     # --- values ---
 
-    def _ordered(self, addresses: list[Any], keys: Sequence[SortKey]) -> Sequence[_Values]:
-        rows = list(self._rows(addresses, keys))
-        if len(rows) < _MANY or not all(key.by == "offset" or _numeric(key) for key in keys):
-            return sorted(rows, key=place_of(keys))
-        return list(map(rows.__getitem__, _sorted_indices(rows, keys)))
-
     def _all(self, query: tantivy.Query, keys: Sequence[SortKey]) -> list[_Values]:
         """Where the order cannot be had from the index."""
         found = list(self._windows(lambda window, offset: self._sorted(query, ROW, SortKey("offset"), window, offset)))
-        return sorted(self._rows([address for _, address in found], keys), key=place_of(keys))
+        return ordered(self._rows([address for _, address in found], keys), keys)
 
     def _rows(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[_Values]:
         for at in range(0, len(addresses), _AT_ONCE):
@@ -283,20 +274,6 @@ class Walker:
     def _check(self) -> None:
         if self._over():
             raise TimeOver
-
-
-def _sorted_indices(rows: Sequence[_Values], keys: Sequence[SortKey]) -> list[int]:
-    """The order of rows of numbers, by Arrow: a common word has very many documents of one score."""
-    columns: dict[str, Any] = {}
-    order = []
-    for at, (key, values) in enumerate(zip(keys, zip(*rows, strict=True), strict=True)):
-        columns[f"none{at}"] = pa.array([value is None for value in values]).cast(pa.int8())
-        column = pa.array(values)
-        columns[f"value{at}"] = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-        direction = "descending" if key.descending else "ascending"
-        order += [(f"none{at}", direction), (f"value{at}", direction)]
-    found: list[int] = pc.sort_indices(pa.table(columns), sort_keys=order).to_pylist()
-    return found
 
 
 def _chunks(buckets: Sequence[Any], window: int) -> Iterator[tuple[list[str], int]]:

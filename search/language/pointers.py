@@ -6,6 +6,7 @@ Keeps    a pointer is taken apart once. A record that is no object has nothing a
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
@@ -15,6 +16,7 @@ _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
+@lru_cache(4096)  # of all schemas in use; each hit that is shown has its fields looked up
 def segments(pointer: str) -> tuple[str, ...]:
     if not _POINTER.fullmatch(pointer):
         raise ValueError("invalid json pointer")

@@ -137,15 +137,23 @@ class Views:
     async def _unpacked(self, covers: Sequence[Covering]) -> list[Unpacked]:
         """Those that can be read, in the order of their names."""
         wanted = {cover.made: cover for cover in covers}
-        found = await asyncio.gather(*(self._one(cover) for cover in wanted.values()))
+        if self._packs.keys() >= wanted.keys():
+            found = [self._known(made) for made in wanted]
+        else:
+            found = await asyncio.gather(*(self._one(cover) for cover in wanted.values()))
         packs = sorted((pack for pack in found if pack is not None), key=lambda pack: pack.name)
         await self._make_room({pack.name for pack in packs})
         return packs
 
-    async def _one(self, cover: Covering) -> Unpacked | None:
-        known = self._packs.get(cover.made)
+    def _known(self, made: str) -> Unpacked | None:
+        known = self._packs.get(made)
         if known is not None:
-            self._packs.move_to_end(cover.made)
+            self._packs.move_to_end(made)
+        return known
+
+    async def _one(self, cover: Covering) -> Unpacked | None:
+        known = self._known(cover.made)
+        if known is not None:
             return known
         if not self._runs.usable(cover.made):
             return None

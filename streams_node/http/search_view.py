@@ -99,6 +99,7 @@ COUNTS = tuple(
         "possible_missing_sealed_rows", "possible_missing_wal_rows", "omitted",
     )
 )  # fmt: skip
+_HEADS = tuple((f"search-{name.replace('_', '-')}".encode(), name) for name in COUNTS)
 
 
 def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found, took_s: float) -> SearchView:
@@ -134,15 +135,15 @@ class Answered(Protocol):
 def headers_of(view: Answered) -> RawHeaders:
     """The numbers once more, for those who do not look into the body."""
     coverage = view.coverage
-    said: list[tuple[str, object]] = [
-        ("timed-out", view.timed_out),
-        ("timeout-ms", view.timeout_ms),
-        ("took-ms", view.took_ms),
-        ("total-relation", view.total.relation),
-        ("coverage-complete", coverage.complete),
-        *((name.replace("_", "-"), getattr(coverage, name)) for name in COUNTS),
+    said: list[tuple[bytes, object]] = [
+        (b"search-timed-out", view.timed_out),
+        (b"search-timeout-ms", view.timeout_ms),
+        (b"search-took-ms", view.took_ms),
+        (b"search-total-relation", view.total.relation),
+        (b"search-coverage-complete", coverage.complete),
+        *((head, getattr(coverage, name)) for head, name in _HEADS),
     ]
-    return [(f"search-{name}".encode(), _text(value).encode()) for name, value in said]
+    return [(name, _text(value).encode()) for name, value in said]
 
 
 def _text(value: object) -> str:

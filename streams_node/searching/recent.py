@@ -135,6 +135,8 @@ class Recent:
         each = max(1.0, state.position / max(1, state.next_seq)) * _ROOM
         room = int(min(_TEXT_BYTES_MAX, scan_bytes / 2, self._bytes_max / (2 * _TIMES_TEXT)) / each)
         first = max(first, end - min(ENTRIES_MAX, room))
+        if first >= end and not window.pieces:
+            return ()  # all of it is indexed
         with suppress(TimeoutError):  # what is there by then is looked at
             async with asyncio.timeout(max(0.0, until - time.monotonic())), window.lock:
                 await self._fill(window, cold, state, lenses, first, end, until)

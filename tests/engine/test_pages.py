@@ -36,7 +36,6 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world is small: so windows and batches are, too, and every loop goes round."""
     monkeypatch.setattr(walk, "WINDOW_MIN", 1)
     monkeypatch.setattr(walk, "_AT_ONCE", 3)
-    monkeypatch.setattr(walk, "_MANY", 4)
     monkeypatch.setattr(search_module, "VERIFIED_AT_ONCE", 2)
     monkeypatch.setattr(scan_module, "_AT_ONCE", 5)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from search.engine import SortError, SortKey, after_of, shown, sort_of
+from search.engine.sorting import ordered, place_of
 from search.language import query
 from tests.engine.world import CONFIG
 
@@ -76,3 +77,16 @@ def test_short_ones_go_on_with_null_and_long_ones_are_refused() -> None:
     assert after_of(["a"], keys, int) == ("a", None)
     with pytest.raises(SortError, match="3 elements"):
         after_of(["a", "1", 2], keys, int)
+
+
+def test_rows_are_put_in_the_order_of_their_places() -> None:
+    draw = random.Random(2)
+    pools: list[list[Any]] = [
+        [None, 0.5, 3, -1.0], [None, True, False], [-0.0, 0.0, None],
+        [None, "", "a", "ab", "\u65e5", "\ud800", "\U0001f600"],
+    ]  # fmt: skip
+    for count in (0, 1, 2, 7, 300):
+        for _ in range(40):
+            keys = [SortKey("offset", descending=draw.random() < 0.5) for _ in range(len(pools) + 1)]
+            rows = [(*map(draw.choice, pools), seq) for seq in draw.sample(range(10**6), count)]
+            assert ordered(rows, keys) == sorted(rows, key=place_of(keys))
