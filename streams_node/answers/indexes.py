@@ -37,10 +37,13 @@ class Indexes:
         self, cold: ColdReader | None, state: StreamState, config: str | None, *, after: str | None, limit: int,
         seconds: float,
     ) -> KeysPage:  # fmt: skip
-        """A page of the stream's keys; `config` is that of its lexicon."""
+        """A page of the stream's keys; `config` is that of its lexicon, which is one for all streams that have any."""
+
+        async def covers_of(stream: int) -> Sequence[Covering]:
+            return [] if config is None else await self.covers(stream, "lexicon", config)
+
         asked = Asked(after, limit, time.monotonic() + seconds)
-        covers = [] if config is None else await self.covers(state.id, "lexicon", config)
-        return await keys_page(self._database, self.runs, self._remembered, cold, state, covers, asked)
+        return await keys_page(self._database, self.runs, self._remembered, cold, state, covers_of, asked)
 
     async def covers(self, stream: int, family: Family, config: str) -> list[Covering]:
         """What covers a stream, under one configuration."""

@@ -1,5 +1,7 @@
 """One page of a stream's distinct routing keys: what lexicons cover, one sealed object that they do not, and the log.
 
+A fork has the keys of the entries that it shares, too. They are read as their owners', whose lexicons cover them.
+
 Keeps    keys come in the order of their UTF-8, each once, and none of entries that are trimmed. `complete` says that
          none is missing up to the last one of the page, or at all on the last page; else `missing` says how many sealed
          objects nobody has looked into.
@@ -8,7 +10,7 @@ Keeps    keys come in the order of their UTF-8, each once, and none of entries t
 import asyncio
 import heapq
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -21,10 +23,11 @@ from streams_node.indexing import Covering
 from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.read.cold import ColdReader
+from streams_node.read.lineage import lives_of
 from streams_node.read.pages import deleted
 from streams_node.wal.database import Database
 from streams_node.wal.keys import log_start, read_keys
-from streams_node.wal.tails import LogMoved, NotInLog
+from streams_node.wal.tails import LogEnd, LogMoved, NotInLog
 
 if TYPE_CHECKING:
     from indexers.lexicon import Lexicon
@@ -77,13 +80,29 @@ class Asked(NamedTuple):
     until: float
 
 
+class Share(NamedTuple):
+    """The entries [first, end) of a stream that one incarnation has: its own, or those of a stream it was forked from.
+
+    `tail` is an end of that incarnation's that is not before them.
+    """
+
+    id: int
+    first: int
+    end: int
+    tail: LogEnd
+    shared: bool
+
+
+CoversOf = Callable[[int], Awaitable[Sequence[Covering]]]
+
+
 async def keys_page(
     database: Database, runs: Runs, remembered: Remembered, cold: ColdReader | None, state: StreamState,
-    covers: Sequence[Covering], asked: Asked,
+    covers_of: CoversOf, asked: Asked,
 ) -> KeysPage:  # fmt: skip
-    """The page, of the stream as it is now; `covers` are those of its lexicon."""
+    """The page, of the stream as it is now; `covers_of` gives the covers of an incarnation's lexicon."""
     try:
-        return await _Page(database, runs, remembered, cold, state, asked).made(covers)
+        return await _Page(database, runs, remembered, cold, state, asked).made(covers_of)
     except StreamsError:
         if state.gone:
             raise deleted(state) from None
@@ -103,35 +122,49 @@ class _Page:
         self._cold = cold
         self._state = state
         self._asked = asked
-        self._first = state.earliest_seq
-        self._tail = state.tail  # one moment
-        self._trimmed_end = 0  # of a cover that begins below the earliest entry
+        self._cut: dict[int, list[Covering]] = {}  # covers of which a part is not the stream's, by incarnation
         self._lost = 0  # gaps that nobody was found to have
         self._page = KeysPage()
 
-    async def made(self, covers: Sequence[Covering]) -> KeysPage:
+    async def made(self, covers_of: CoversOf) -> KeysPage:
         """Ask the lexicons, then look into what they do not cover."""
         page, asked = self._page, self._asked
-        covers = [cover for cover in covers if cover.end_seq > self._first]
-        self._trimmed_end = max((cover.end_seq for cover in covers if cover.first_seq < self._first), default=0)
-        found, covers = await self._from_lexicons(covers)
-        log_keys, gaps = await self._from_log(uncovered(covers, self._first, self._tail.seq))
-        parts = [found, log_keys, *await self._from_objects(gaps)]
+        parts, gaps = list[Sequence[str]](), list[tuple[Share, list[Range]]]()
+        for share in await self._shares():
+            found, covers = await self._from_lexicons(share, await covers_of(share.id))
+            log_keys, left = await self._from_log(share, uncovered(covers, share.first, share.end))
+            parts += [found, log_keys]
+            gaps.append((share, left))
+            page.indexed += len(covers)
+        parts += await self._from_objects(gaps)
         began = time.monotonic()
         merged = sorted(set().union(*parts))
         page.keys, page.more = merged[: asked.limit], len(merged) > asked.limit
-        page.indexed = len(covers)
         page.timing.merge = time.monotonic() - began
         return page
 
+    async def _shares(self) -> list[Share]:
+        """Whose entries these are, the oldest first."""
+        state, tail = self._state, self._state.tail  # one moment
+        first, own = state.earliest_seq, 0 if state.lineage is None else state.lineage.fork_seq
+        found = [
+            Share(life.id, max(first, life.first), life.end, life.tail, shared=True)
+            for life in reversed(await lives_of(self._database, state))
+            if life.end > first
+        ]
+        return [*found, Share(state.id, max(first, own), tail.seq, tail, shared=False)]
+
     # --- what is indexed ---
 
-    async def _from_lexicons(self, covers: Sequence[Covering]) -> tuple[list[str], list[Covering]]:
+    async def _from_lexicons(self, share: Share, covers: Sequence[Covering]) -> tuple[list[str], list[Covering]]:
         """The first keys of all runs; and the covers that could be used.
 
-        A cover that begins below the earliest entry is none: which of its keys are still there only the entries know.
+        A cover of which a part is trimmed, or lies behind a fork point, is none: which of its keys are the stream's
+        only the entries know.
         """
-        usable = [cover for cover in covers if cover.first_seq >= self._first]
+        covers = [cover for cover in covers if cover.end_seq > share.first and cover.first_seq < share.end]
+        usable = [cover for cover in covers if cover.first_seq >= share.first and cover.end_seq <= share.end]
+        self._cut[share.id] = [cover for cover in covers if cover not in usable]
         if not usable:
             return [], []
         objects: dict[str, IndexFacts] = {}
@@ -139,12 +172,13 @@ class _Page:
         for cover in usable:
             objects.setdefault(cover.made, run_of(cover))
             ordinals.setdefault(cover.made, set()).add(cover.ordinal)
-        stream, trimmed, asked, timing = self._state.id, self._first > 0, self._asked, self._page.timing
+        stream, asked, timing = share.id, self._asked, self._page.timing
+        some = share.shared or share.first > 0  # an object may have more covers of the stream than these
 
         def work(readers: "Mapping[str, RunReader]") -> tuple[list[str], set[str], float]:
             began = time.monotonic()
             runs = [
-                cast("Lexicon", reader).keys(stream, asked.after, among=frozenset(ordinals[made]) if trimmed else None)
+                cast("Lexicon", reader).keys(stream, asked.after, among=frozenset(ordinals[made]) if some else None)
                 for made, reader in readers.items()
             ]
             keys = islice((key for key, _ in groupby(heapq.merge(*runs))), asked.limit + 1)
@@ -155,76 +189,79 @@ class _Page:
         except UNUSABLE as problem:
             log.info("lexicons were left aside", stream=stream, error=repr(problem))
             return [], []
-        timing.get, timing.decode, timing.enumerate, timing.runs = taken.get_s, taken.open_s, seconds, len(read)
+        timing.get, timing.decode = timing.get + taken.get_s, timing.decode + taken.open_s
+        timing.enumerate, timing.runs = timing.enumerate + seconds, timing.runs + len(read)
         return keys, [cover for cover in usable if cover.made in read]
 
     # --- what is in the log ---
 
-    async def _from_log(self, gaps: list[Range]) -> tuple[Sequence[str], list[Range]]:
+    async def _from_log(self, share: Share, gaps: list[Range]) -> tuple[Sequence[str], list[Range]]:
         """The first keys of what the log has from the first gap on; and the gaps that it has not."""
         if not gaps:
             return (), []
         began = time.monotonic()
-        tail, stream = self._tail, self._state.id
-        low = await self._database.readers.run(log_start, tail, gaps[0].first)
-        start = next((max(gap.first, low) for gap in gaps if gap.end > low), tail.seq)
-        known = self._remembered.get(stream)
-        if known is None or not self._first <= known.range.first <= start <= known.range.end:
+        low = await self._database.readers.run(log_start, share.tail, gaps[0].first)
+        start = next((max(gap.first, low) for gap in gaps if gap.end > low), share.end)
+        known = None if share.shared else self._remembered.get(share.id)  # the owner has more behind a fork point
+        if known is None or not share.first <= known.range.first <= start <= known.range.end:
             known = Stretch(Range(start, start), (), 0)
         # What was read when it was in the log need not be read again when it has left it.
         start = max(known.range.first, gaps[0].first)
         sealed, keys = within(gaps, 0, start), known.keys
-        if known.range.end < tail.seq:
-            keys, left = await self._grown(known)
+        if known.range.end < share.end:
+            keys, left = await self._grown(share, known)
             sealed += within(gaps, left.first, left.end)
-        self._page.log_rows = tail.seq - start
-        self._page.timing.fallback_log = time.monotonic() - began
+        self._page.log_rows += share.end - start
+        self._page.timing.fallback_log += time.monotonic() - began
         return Stretch(known.range, keys, 0).behind(self._asked.after, self._asked.limit + 1), sealed
 
-    async def _grown(self, known: Stretch) -> tuple[Sequence[str], Range]:
-        """The keys of a stretch that goes on to the end of the log; and what has left the log meanwhile."""
-        tail, stream, asked = self._tail, self._state.id, self._asked
+    async def _grown(self, share: Share, known: Stretch) -> tuple[Sequence[str], Range]:
+        """The keys of a stretch that goes on to the end of the share; and what has left the log meanwhile."""
+        asked, tail, end = self._asked, share.tail, share.end
         collected = Collected(asked.after, asked.limit + 1, known.keys)
         at, left = known.range.end, Range(0, 0)
-        while at < tail.seq:
+        while at < end:
             if time.monotonic() > asked.until:
                 self._page.complete = False
                 return collected.sorted(), left
             try:
-                at = await self._database.readers.run(read_keys, stream, tail, at, collected.take)
+                at = await self._database.readers.run(read_keys, share.id, tail, Range(at, end), collected.take)
             except NotInLog as missing:
                 if self._state.gone:
                     raise deleted(self._state) from None
-                stop = missing.first_seq or tail.seq
+                stop = min(end, missing.first_seq or end)
                 left = Range(left.first if left.end else at, stop)
                 at = stop
             except LogMoved:
                 raise Unavailable("the entries were moved while their keys were read; try again") from None
-        if not collected.whole or left.end:
-            self._remembered.forget(stream)
+        if share.shared:
             return collected.sorted(), left
-        grown = await self._runs.run(collected.stretch, Range(known.range.first, tail.seq))
-        self._remembered.put(stream, grown)
+        if not collected.whole or left.end:
+            self._remembered.forget(share.id)
+            return collected.sorted(), left
+        grown = await self._runs.run(collected.stretch, Range(known.range.first, end))
+        self._remembered.put(share.id, grown)
         return grown.keys, left
 
     # --- what is sealed, and not indexed ---
 
-    async def _from_objects(self, gaps: list[Range]) -> list[Sequence[str]]:
-        """The first keys of one object that nothing covers; and of what is left of a cover that was trimmed."""
+    async def _from_objects(self, gaps: list[tuple[Share, list[Range]]]) -> list[Sequence[str]]:
+        """The first keys of one object that nothing covers; and of what is left of covers that were cut."""
+        gaps = [(share, left) for share, left in gaps if left]
         if not gaps:
             return []
         cold = self._cold
         if cold is None:
             raise Unavailable("the entries are not in the log, and sealed ones cannot be read yet; try again")
-        places = await self._places(cold, gaps)
-        page, trimmed = self._page, self._trimmed_end
-        chosen = [place for place in places if place.first < trimmed] + places[-1:]
+        places = [(share.id, place) for share, left in gaps for place in await self._places(cold, share.id, left)]
+        page = self._page
+        chosen = [each for each in places if self._is_cut(*each)] + places[-1:]
         page.missing = self._lost + len(places)
         found = list[Sequence[str]]()
-        for place in dict.fromkeys(chosen):
+        for stream, place in dict.fromkeys(chosen):
             try:
                 async with asyncio.timeout(max(0.0, self._asked.until - time.monotonic())):
-                    found.append(await self._scanned(cold, place))
+                    found.append(await self._scanned(cold, stream, place))
             except UNUSABLE as problem:
                 if self._state.gone:
                     raise deleted(self._state) from None
@@ -235,9 +272,13 @@ class _Page:
         page.complete = page.complete and not page.missing
         return found
 
-    async def _scanned(self, cold: ColdReader, wanted: Range) -> Sequence[str]:
+    def _is_cut(self, stream: int, place: Range) -> bool:
+        """Whether no lexicon will ever say which keys these entries have: there may be two of each incarnation."""
+        return any(cover.first_seq < place.end and place.first < cover.end_seq for cover in self._cut[stream])
+
+    async def _scanned(self, cold: ColdReader, stream: int, wanted: Range) -> Sequence[str]:
         """The first keys of sealed entries."""
-        stream, asked, timing = self._state.id, self._asked, self._page.timing
+        asked, timing = self._asked, self._page.timing
         known = self._remembered.get(stream, wanted.first)
         if known is None or known.range != wanted:
             collected = Collected(asked.after, asked.limit + 1)
@@ -250,14 +291,14 @@ class _Page:
                 self._remembered.put(stream, known, wanted.first)
         return known.behind(asked.after, asked.limit + 1)
 
-    async def _places(self, cold: ColdReader, gaps: list[Range]) -> list[Range]:
+    async def _places(self, cold: ColdReader, stream: int, gaps: list[Range]) -> list[Range]:
         """What of the gaps each sealed object has, in order."""
         found: dict[str, Range] = {}
         for gap in gaps:
             at, looks = gap.first, 0
             while at < gap.end and len(found) < _OBJECTS_MAX:
                 try:
-                    chain = await cold.located(self._state.id, at, _PLACES_AT_ONCE)
+                    chain = await cold.located(stream, at, _PLACES_AT_ONCE)
                 except UNUSABLE as problem:  # the directory of a pack that is not here, and the store is away
                     log.info("sealed objects could not be found", stream=self._state.id, error=repr(problem))
                     self._lost += 1

@@ -17,12 +17,14 @@ _DENSE = 4  # scan a stretch of the log when at least one row in this many is th
 
 
 def read_keys(
-    db: sqlite3.Connection, stream: int, tail: LogEnd, start: int, take: Callable[[Iterable[str]], None]
+    db: sqlite3.Connection, stream: int, tail: LogEnd, wanted: tuple[int, int], take: Callable[[Iterable[str]], None]
 ) -> int:
-    """Hand on the keys of some entries from one on, in no order and more than once; returns up to where.
+    """Hand on the keys of some entries [start, stop) from the first on, in no order and more than once; returns up to
+    where.
 
     NotInLog as for a slice.
     """
+    start, stop = wanted
     if tail.row == 0:
         raise NotInLog(None)
     db.execute("BEGIN")  # one moment: between two statements rows may leave
@@ -33,13 +35,15 @@ def read_keys(
     whole: set[bytes] = set()
     end = start
     for _, seq, count, keys in rows:
+        if seq >= stop:
+            break
         if count and keys is not None:
             if keys[:1] == KEY_FOR_ALL:
                 whole.add(keys)
             else:
-                some = unpack_keys(keys, count)[max(0, start - seq) :]
+                some = unpack_keys(keys, count)[max(0, start - seq) : stop - seq]
                 take({key for key in some if key is not None})
-        end = max(end, seq + count)
+        end = max(end, min(stop, seq + count))
         if end - start >= _ENTRIES_MAX:
             break
     take([keys[1:].decode() for keys in whole])
