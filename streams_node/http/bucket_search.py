@@ -16,6 +16,7 @@ from streams_node.http.bucket_search_view import BucketSearchView, bucket_view, 
 from streams_node.http.bucket_streams import Listed, streams_of
 from streams_node.http.context import Context
 from streams_node.http.headers import collected
+from streams_node.http.live import while_there
 from streams_node.http.paths import check_bucket
 from streams_node.http.search import meaning_of, plan_of, seq_of
 from streams_node.http.search_forms import TYPES, formatted
@@ -42,16 +43,23 @@ async def bucket_search(request: Req, bucket: FromPath[str]) -> Response[BucketS
     asked = bucket_request(body, request.scope["query_string"])
     time_ms = min(asked.search.timeout_ms, context.settings.request_ms_max * 3 // 5)
     asked = asked._replace(search=asked.search._replace(timeout_ms=time_ms))
-    parts = _Parts(context, bucket, asked.search, began + time_ms / _MS)
+    answering = _answer(context, bucket, asked, began)
+    return await while_there(answering, request.scope, request.receive, context.settings.request_ms_max / _MS)  # type: ignore[arg-type]
+
+
+HANDLERS = (bucket_search,)
+
+
+async def _answer(
+    context: Context, bucket: str, asked: BucketSearchRequest, began: float
+) -> Response[BucketSearchView]:
+    parts = _Parts(context, bucket, asked.search, began + asked.search.timeout_ms / _MS)
     listed = await streams_of(context, bucket, asked.streams, parts.late)
     across = Across(parts.search, parts.open, asked.search.size, context.settings.search_scan_bytes_max)
     page = await across.page(listed.names, late=parts.late)
     if page.refused and not page.searched and not page.failed and not page.timed_out:
         raise page.refused[min(page.refused)]
     return await context.searches.run(_response, bucket, asked, listed, page, began)
-
-
-HANDLERS = (bucket_search,)
 
 
 class _Parts:

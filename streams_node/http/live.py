@@ -1,11 +1,13 @@
 """The long-poll, and how a live reader waits: for a change, for its time to be over, or for its client to leave."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from streams_node.errors import Missing
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
+from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.headers import CORS
 from streams_node.http.pages import NO_STORE, cache_control, page_body, page_headers, page_tag, timed_page
@@ -14,6 +16,8 @@ from streams_node.ingest.state import StreamState
 from streams_node.live.hub import Hub
 from streams_node.protocol.cursors import cursor
 from streams_node.read.pages import Page
+
+Answer = TypeVar("Answer")
 
 
 async def long_poll(
@@ -114,3 +118,22 @@ async def _until_disconnect(receive: Receive, left: "asyncio.Future[None]") -> N
         pass
     if not left.done():
         left.set_result(None)
+
+
+async def while_there(answering: Awaitable[Answer], scope: Scope, receive: Receive, seconds: float) -> Answer:
+    """The answer; it is not made any further once the client has left. TimeoutError when the time is over."""
+    with watched(scope, receive) as left:
+        async with asyncio.timeout(seconds) as clock:
+            loop = asyncio.get_running_loop()
+
+            def stop(_: object) -> None:
+                with suppress(RuntimeError):  # it has ended meanwhile
+                    clock.reschedule(loop.time())
+
+            left.add_done_callback(stop)
+            try:
+                return await answering
+            except asyncio.CancelledError:
+                if left.done():
+                    raise Disconnected from None
+                raise

@@ -6,7 +6,6 @@ request and returns a `Reply` of its view. HEAD is answered wherever GET is.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -14,13 +13,12 @@ from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, Rese
 from streams_node.http.aggregate import aggregate
 from streams_node.http.aggregate_request import AGGREGATE_BODY_BYTES_MAX
 from streams_node.http.asgi import Receive, Scope, Send, answer
-from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.details import read_details
 from streams_node.http.flush import flush
 from streams_node.http.headers import CORS, RawHeaders, collected
 from streams_node.http.index_status import REBUILD_BODY_BYTES_MAX, read_index_status, rebuild
-from streams_node.http.live import watched
+from streams_node.http.live import while_there
 from streams_node.http.paths import Target
 from streams_node.http.producers import read_producers
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
@@ -90,32 +88,13 @@ async def serve_sub(context: Context, target: Target, method: str, scope: Scope,
     seconds = context.settings.request_ms_max / 1000
     try:
         if sub.stops:
-            with watched(scope, receive) as left:
-                reply = await _while_there(sub.handler(context, request), left, seconds)
+            reply = await while_there(sub.handler(context, request), scope, receive, seconds)
         else:
             async with asyncio.timeout(seconds):
                 reply = await sub.handler(context, request)
     except TimeoutError:
         raise RequestTimedOut from None
     return await _answer(reply, found, method, scope, send)
-
-
-async def _while_there(answering: Awaitable[Reply[Any]], left: "asyncio.Future[None]", seconds: float) -> Reply[Any]:
-    """The answer; it is not made any further once the client has left."""
-    async with asyncio.timeout(seconds) as clock:
-        loop = asyncio.get_running_loop()
-
-        def stop(_: object) -> None:
-            with suppress(RuntimeError):  # it has ended meanwhile
-                clock.reschedule(loop.time())
-
-        left.add_done_callback(stop)
-        try:
-            return await answering
-        except asyncio.CancelledError:
-            if left.done():
-                raise Disconnected from None
-            raise
 
 
 async def _answer(reply: Reply[Any], found: dict[bytes, bytes], method: str, scope: Scope, send: Send) -> int:
