@@ -203,16 +203,19 @@ class _One:
         from streams_node.searching.totals import Counter  # noqa: PLC0415 - see above
 
         asked = self._asked
-        parts = self._database, self._cold
-        recount = Recount(
-            parts, self._state, StreamLenses(asked.meaning, self._state.token), self._pruner(), self._budget
-        )
+        lenses = StreamLenses(asked.meaning, self._state.token)
+        gaps = uncovered(sorted(taken, key=lambda cover: cover.first_seq), self.first, self._tail.seq)
+        pieces = await self._searches.recent.read(
+            self._cold, self._state, asked.meaning, lenses,
+            first=max((cover.end_seq for cover in taken), default=self.first), end=self._tail.seq,
+            scan_bytes=self._budget.bytes, until=asked.until,
+        )  # fmt: skip
+        recount = Recount(self._searches, self._cold, self._state, lenses, self._pruner(), self._budget, pieces)
         blocks = Blocks(self._indexes, self._state, asked, self._configs.get("metrics"))
         await blocks.find()
         everything = Counter(asked, [(asked.begin, asked.end)])
         edges = Counter(asked, self._times.edges)
         omitted = list[Range]()
-        gaps = uncovered(sorted(taken, key=lambda cover: cover.first_seq), self.first, self._tail.seq)
         edged = {
             Range(cover.first_seq, cover.end_seq): found.parts[cover.ordinal]
             for cover, found in taken.items()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from search.engine import Ask, OneViewNeeded, Page, SortKey
 from search.engine.bm25 import OfRecords, bm25
@@ -15,7 +15,6 @@ from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
 from streams_node.answers import Indexes, configs_of, filter_want
 from streams_node.answers.ranges import Range, within
 from streams_node.answers.views import Opened
-from streams_node.indexing import Covering
 from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
@@ -24,10 +23,10 @@ from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
 from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
+from streams_node.searching.covered import Covered, Subject, covered
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.look import look
-from streams_node.searching.minis import Mini, Wish
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
@@ -72,7 +71,11 @@ class Answer:
         """Search, then fetch what is shown."""
         self._work.waited_s = waited_s
         spans = self._spans()
-        omitted = await self._searched(spans, await self._covered()) if spans else []
+        subject = Subject(
+            self._cold, self._indexes, self._state, self._asked.meaning, self._asked.config, self._lenses, self._first,
+            self._tail.seq,
+        )  # fmt: skip
+        omitted = await self._searched(spans, await covered(self._searches, subject)) if spans else []
         timed_out = self._asked.late
         score = self._score or _scorer(self._asked, ())
         hits, lost, last = await self._with_records()
@@ -88,7 +91,7 @@ class Answer:
             )
         return found
 
-    async def _searched(self, spans: list[Range], covered: "_Covered") -> list[Range]:
+    async def _searched(self, spans: list[Range], covered: Covered) -> list[Range]:
         """Look wherever hits may be, the newest entries first where they may be enough; what was left out."""
         asked = self._asked
         pieces = [] if asked.late else await self._recent_pieces(covered)
@@ -106,7 +109,7 @@ class Answer:
 
     # --- what was appended lately ---
 
-    async def _recent_pieces(self, covered: "_Covered") -> Sequence[Piece]:
+    async def _recent_pieces(self, covered: Covered) -> Sequence[Piece]:
         """The entries behind all that is covered, parsed."""
         asked = self._asked
         first = covered.ranges[-1].end if covered.ranges else self._first
@@ -160,27 +163,7 @@ class Answer:
 
     # --- what companions cover ---
 
-    async def _covered(self) -> "_Covered":
-        """Companions of the stream that can be read: those in the catalogue, and the minis of this node."""
-        indexes, state, meaning = self._indexes, self._state, self._asked.meaning
-        views = None if indexes is None else indexes.views
-        config = configs_of(meaning, is_json=state.is_json).get("companion")
-        if indexes is None or views is None or config is None:
-            return _Covered((), (), [])
-        covers = [
-            cover
-            for cover in await indexes.covers(state.id, "companion", config)
-            if cover.end_seq > self._first and indexes.runs.usable(cover.made)
-        ]
-        minis = await self._searches.minis.of(views, state.id, meaning, config, _ranges(covers, ()), self._first)
-        covered = _Covered(covers, minis, _ranges(covers, minis))
-        for gap in _without([Range(self._first, self._tail.seq)], covered.ranges):
-            wish = Wish(self._cold, state, meaning, self._lenses, self._asked.config, config, gap, views)
-            if self._searches.minis.want(wish):
-                break
-        return covered
-
-    async def _from_index(self, spans: list[Range], covered: "_Covered") -> tuple[list[Range], list[Range]]:
+    async def _from_index(self, spans: list[Range], covered: Covered) -> tuple[list[Range], list[Range]]:
         """Search the view. Which spans need not be looked at any more, and of those, what was left out."""
         asked, indexes = self._asked, self._indexes
         views = None if indexes is None else indexes.views
@@ -193,8 +176,7 @@ class Answer:
             self._work.open_s = time.monotonic() - began
             if opened is None:
                 return [], []
-            ranges = covered.ranges if len(ready) == len(covered.covers) else _ranges(ready, covered.minis)
-            answered = [part for each in ranges for part in within(spans, *each)]
+            answered = [part for each in covered.of(ready) for part in within(spans, *each)]
             try:
                 whole = await self._page(opened.searcher, answered)
             except OneViewNeeded:
@@ -316,21 +298,6 @@ class Answer:
     async def _texts(self, seqs: Iterable[int], until: float) -> Mapping[int, bytes]:
         parts = self._database, self._cold
         return await self._searches.texts.of(parts, self._state, seqs, until)
-
-
-class _Covered(NamedTuple):
-    """What of a stream companions cover; `ranges` in order."""
-
-    covers: Sequence[Covering]
-    minis: Sequence[Mini]
-    ranges: list[Range]
-
-
-def _ranges(covers: Sequence[Covering], minis: Sequence[Mini]) -> list[Range]:
-    """What they cover, in order, neighbours in one."""
-    return joined(
-        [*((cover.first_seq, cover.end_seq) for cover in covers), *((mini.first, mini.end) for mini in minis)]
-    )
 
 
 def _scorer(asked: Asked, pieces: Sequence[Piece]) -> Scorer:

@@ -6,7 +6,7 @@ Keeps    a block that cannot be read, or not in time, is left aside: its entries
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from streams_node.answers import Indexes
@@ -17,7 +17,7 @@ from streams_node.ingest.state import StreamState
 from streams_node.observe.logs import get_logger
 from streams_node.searching.aggregated import Asked
 from streams_node.searching.metered import Lean
-from streams_node.searching.recount import Counts, Recount
+from streams_node.searching.recount import Counts, Recount, split
 
 if TYPE_CHECKING:  # they load pyarrow
     from indexers.metrics import Metrics
@@ -48,7 +48,8 @@ class Blocks:
     async def run(self, recount: Recount, span: Range, counter: Counts) -> tuple[int, Sequence[Any]]:
         """Up to which entry a span was counted, and the tables of it; what has no block by `recount`."""
         at, tables = span.first, list[Any]()
-        for part, cover in _parts(span, self._covers):
+        covers = ((Range(cover.first_seq, cover.end_seq), cover) for cover in self._covers)
+        for part, cover in split(span, covers):
             found = None if cover is None else await self._counted(cover, part, counter)
             at, more = (part.end, found) if found is not None else await recount.run(part, counter)
             tables += more
@@ -82,17 +83,3 @@ class Blocks:
         if found is not None and cover not in self.used:
             self.used.append(cover)
         return found
-
-
-def _parts(span: Range, covers: Sequence[Covering]) -> Iterator[tuple[Range, Covering | None]]:
-    """A span in order, as blocks have it; covers are in order, and overlap nowhere."""
-    at = span.first
-    for cover in covers:
-        first, end = max(at, cover.first_seq), min(span.end, cover.end_seq)
-        if first < end:
-            if at < first:
-                yield Range(at, first), None
-            yield Range(first, end), cover
-            at = end
-    if at < span.end:
-        yield Range(at, span.end), None

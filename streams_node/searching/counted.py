@@ -39,6 +39,8 @@ async def counted(turns: Turns, state: StreamState, until: float, begin: Callabl
                 if not isinstance(problem, Gone) or state.earliest_seq == one.first:
                     raise
                 continue
+            if state.gone:
+                raise deleted(state)
             if state.earliest_seq == one.first:
                 return found
     raise Unavailable("entries were trimmed while they were counted; try again")

@@ -2,21 +2,27 @@
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from streams_node.answers.ranges import Range
 from streams_node.errors import Gone, StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
+from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Chunk, Pruner
 from streams_node.read.pages import deleted
 from streams_node.read.scan import Bounds, read_matching
-from streams_node.searching.scan import Budget, Parts
+from streams_node.searching.recent import Piece
+from streams_node.searching.scan import Budget
 from streams_node.searching.sieve import Spans
 
+if TYPE_CHECKING:
+    from streams_node.searching.service import Searches
+
 log = get_logger(__name__)
+T = TypeVar("T")
 _AT_ONCE = 1024  # entries that are counted between two looks at the clock
 _STEP_BYTES_MIN, _STEP_BYTES_MAX = 64 << 10, 4 << 20
 _ROOM = 1.25  # entries are of different sizes
@@ -74,29 +80,52 @@ class Adding:
 
 
 class Recount:
-    """Of one aggregation. Its budget is one for all spans."""
+    """Of one aggregation. Its budget is one for all spans; what `pieces` have is parsed, and costs nothing."""
 
-    def __init__(self, parts: Parts, state: StreamState, lenses: StreamLenses, pruner: Pruner | None,
-                 budget: Budget) -> None:  # fmt: skip
-        self._database, self._cold = parts
+    def __init__(self, searches: "Searches", cold: ColdReader | None, state: StreamState, lenses: StreamLenses,
+                 pruner: Pruner | None, budget: Budget, pieces: Sequence[Piece]) -> None:  # fmt: skip
+        self._searches, self._cold = searches, cold
         self._state, self._lenses, self._pruner = state, lenses, pruner
         self._bytes, self._until = budget
+        self._pieces = pieces
         self._entry_bytes = state.position / max(1, state.next_seq)
         self.looked: list[Range] = []
 
     @property
     def _spent(self) -> bool:
-        return self._bytes <= 0 or time.monotonic() >= self._until
+        return self._bytes <= 0 or self._late
+
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() >= self._until
 
     async def run(self, span: Range, counter: Counts) -> tuple[int, Sequence[Any]]:
         """Up to which entry a span was counted, and the tables of it. Gone when it is trimmed meanwhile."""
+        at, tables = span.first, list[Any]()
+        for part, piece in split(span, [(Range(piece.first, piece.end), piece) for piece in self._pieces]):
+            end, more = await (self._scanned(part, counter) if piece is None else self._known(part, piece, counter))
+            tables += more
+            at = end
+            if at < part.end:
+                break
+        if at > span.first:
+            self.looked.append(Range(span.first, at))
+        return at, tables
+
+    async def _known(self, part: Range, piece: Piece, counter: Counts) -> tuple[int, Sequence[Any]]:
+        if self._late:
+            return part.first, []
+        records = piece.records[part.first - piece.first : part.end - piece.first]
+        return part.end, [await self._searches.run(counter.counted, list(records), plain=False)]
+
+    async def _scanned(self, span: Range, counter: Counts) -> tuple[int, Sequence[Any]]:
         at, tables = span.first, list[Any]()
         while at < span.end and not self._spent:
             adding = Adding(counter, self._lenses, Spans([Range(at, span.end)], self._pruner), span.end)
             about = int((span.end - at) * self._entry_bytes * _ROOM) + _STEP_BYTES_MIN
             bounds = Bounds(_NOTHING_SHOWN, min(self._bytes, about, _STEP_BYTES_MAX), self._until - time.monotonic())
             try:
-                scanned = await read_matching(self._database, self._cold, self._state, at, adding, bounds)
+                scanned = await read_matching(self._searches.database, self._cold, self._state, at, adding, bounds)
             except Gone:
                 raise
             except StreamsError as problem:
@@ -107,7 +136,18 @@ class Recount:
             self._bytes -= scanned.bytes
             at = scanned.page.end
             tables += adding.tables()
-        at = min(at, span.end)
-        if at > span.first:
-            self.looked.append(Range(span.first, at))
-        return at, tables
+        return min(at, span.end), tables
+
+
+def split(span: Range, known: Iterable[tuple[Range, T]]) -> Iterator[tuple[Range, T | None]]:
+    """A span in order, as others divide it, which are in order and overlap nowhere; None is what none of them has."""
+    at = span.first
+    for each, what in known:
+        first, end = max(at, each.first), min(span.end, each.end)
+        if first < end:
+            if at < first:
+                yield Range(at, first), None
+            yield Range(first, end), what
+            at = end
+    if at < span.end:
+        yield Range(at, span.end), None

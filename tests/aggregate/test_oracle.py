@@ -80,7 +80,10 @@ class Play:
     async def check(self, node: InProcess) -> None:
         for _ in range(ASKED_AT_ONCE):
             wanted = self.wanted()
-            node.context.aggregates._scan_bytes = 1 << 30 if self.random.random() < 0.8 else self.random.randrange(6000)
+            node.context.aggregates._scan_bytes = 1 << 30
+            if self.random.random() < 0.2:
+                node.context.aggregates._scan_bytes = self.random.randrange(6000)
+                forget(node)
             view = await found(node, **wanted)
             coverage = view["coverage"]
             omitted = [(seq_of(first), seq_of(end)) for first, end in coverage["omitted"]]
@@ -98,6 +101,13 @@ class Play:
             assert node.context.aggregates._scan_bytes < 1 << 30 or coverage["complete"]
             self.used_rollups += coverage["used_rollups"]
             self.left_out += bool(omitted)
+
+
+def forget(node: InProcess) -> None:
+    """Nothing is parsed beforehand."""
+    recent = node.context.searches.recent
+    recent._windows.clear()
+    recent.bytes = 0
 
 
 def seq_of(token: str) -> int:

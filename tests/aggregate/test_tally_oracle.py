@@ -11,7 +11,7 @@ from streams_node.testing.inprocess import InProcess
 from streams_node.wal.lookup import Name
 from tests.aggregate.drawn import record
 from tests.aggregate.tally_world import DECLARED, matching, recounted, same, tallied
-from tests.aggregate.test_oracle import seq_of
+from tests.aggregate.test_oracle import forget, seq_of
 from tests.aggregate.world import T0, A
 from tests.indexing.world import FakeDriver, append, create, indexed, sealed
 from tests.tiers.bucket import folder_bucket
@@ -61,7 +61,7 @@ class Play:
         self.random = random
         self.entries: list[Any] = []
         self.earliest = 0
-        self.indexed = self.left_out = 0
+        self.indexed = self.left_out = self.minis = 0
 
     async def step(self, node: InProcess) -> None:
         random = self.random
@@ -95,8 +95,13 @@ class Play:
         if random.random() < 0.6:
             asked["to"] = asked.get("begin", T0) + random.randrange(1, 3 * 3_600_000)
         tallies = node.context.aggregates.tallies
-        tallies.scan_bytes = 1 << 30 if random.random() < 0.85 else random.randrange(6000)
+        tallies.scan_bytes = 1 << 30
+        if random.random() < 0.15:
+            tallies.scan_bytes = random.randrange(6000)
+            forget(node)
         view = await tallied(node, aggs, **asked)
+        if random.random() < 0.3:
+            await node.context.searches.minis.settled()
         coverage = view["coverage"]
         omitted = [(seq_of(first), seq_of(end)) for first, end in coverage["omitted"]]
         assert coverage["complete"] == (not omitted)
@@ -111,6 +116,7 @@ class Play:
         assert view["inexact"] == 0
         same(view["aggs"], recounted(found, aggs), aggs)
         self.indexed += coverage["indexed_segments"]
+        self.minis += "col" in coverage["index_families_used"] and not coverage["indexed_segments"]
         self.left_out += bool(omitted)
 
 
@@ -122,6 +128,8 @@ def test_answers_are_a_recount_at_every_stage(tmp_path: Path, seed: int) -> None
     async def run() -> None:
         for life in range(2):
             async with indexed(tmp_path / "node", bucket) as node:
+                minis = node.context.searches.minis
+                minis.entries_min, minis.entries_max = (20, 50) if seed % 2 else (minis.entries_min, minis.entries_max)
                 if not life:
                     await create(node, A, DECLARED)
                 for _ in range(STEPS):
@@ -135,3 +143,5 @@ def test_answers_are_a_recount_at_every_stage(tmp_path: Path, seed: int) -> None
 
     asyncio.run(run())
     assert play.indexed
+    assert play.left_out
+    assert bool(play.minis) == bool(seed % 2)

@@ -1,4 +1,6 @@
-"""Puts an answer together: the view adds up what companions cover, everything else is counted entry by entry."""
+"""Puts an answer together: the view adds up what companions and minis cover, everything else is counted entry by
+entry.
+"""
 
 import asyncio
 import time
@@ -14,6 +16,7 @@ from streams_node.meaning import StreamLenses
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.searching.counted import counted
+from streams_node.searching.covered import Covered, Subject, covered
 from streams_node.searching.left_out import objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
@@ -71,19 +74,27 @@ class _One:
         self._unread: list[Range] = []  # entries that the index could not decide about, and nobody has
         self._parts: dict[str, Part] = nothing(asked.wanted)
         self._matched = self._inexact = self._indexed = 0
+        self._families: set[str] = set()
 
     async def found(self) -> Tallied:
         """Ask the view, then count what it does not answer."""
         state, tail = self._state, self._tail
         spans = [Range(self.first, tail.seq)] if self.first < tail.seq else []
-        answered, omitted = await self._from_index(spans)
-        left, looked = await self._counted([Range(*span) for span in without(spans, answered)])
+        asked = self._asked
+        cover = Covered((), (), [])
+        if spans and not asked.late:
+            subject = Subject(
+                self._cold, self._indexes, state, asked.meaning, asked.config, self._lenses, self.first, tail.seq
+            )
+            cover = await covered(self._searches, subject)
+        answered, omitted = await self._from_index(spans, cover)
+        left, looked = await self._counted([Range(*span) for span in without(spans, answered)], cover)
         omitted = joined([*omitted, *left, *self._unread])
         log_from = await self._log_from()
         found = Tallied(
             parts=self._parts, matched=self._matched, inexact=self._inexact, tail=tail, omitted=omitted,
             timed_out=self._asked.late and bool(omitted), log_from=log_from, indexed=self._indexed,
-            families={"col"} if self._indexed else set(),
+            families=self._families,
         )  # fmt: skip
         found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
         if any(span.first < log_from for span in looked):
@@ -101,29 +112,23 @@ class _One:
 
     # --- what companions cover ---
 
-    async def _from_index(self, spans: list[Range]) -> tuple[list[Range], list[Range]]:
+    async def _from_index(self, spans: list[Range], cover: Covered) -> tuple[list[Range], list[Range]]:
         """Add up the view. Which spans need not be looked at any more, and which of those are left out."""
         asked, indexes = self._asked, self._indexes
         views = None if indexes is None else indexes.views
-        config = self._configs.get("companion")
-        if indexes is None or views is None or config is None or not spans or asked.late:
-            return [], []
-        covers = [
-            cover
-            for cover in await indexes.covers(self._state.id, "companion", config)
-            if within(spans, cover.first_seq, cover.end_seq)
-        ]
-        if not covers:
+        if views is None or not cover.ranges or asked.late:
             return [], []
         seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
-        async with views.view(covers, asked.config, asked.meaning.version, seconds) as (opened, ready):
+        packs = [mini.pack for mini in cover.minis]
+        async with views.view(cover.covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             if opened is None:
                 return [], []
-            answered = joined([part for cover in ready for part in within(spans, cover.first_seq, cover.end_seq)])
+            answered = joined([part for each in cover.of(ready) for part in within(spans, *each)])
             said = await self._ask(opened.searcher, answered)
             if isinstance(said, str):
                 return (answered, answered) if said == _LATE else ([], [])
             self._indexed = len(ready)
+            self._families = {"col"}
         await self._take(said)
         return answered, []
 
@@ -184,10 +189,14 @@ class _One:
 
     # --- what no companion covers ---
 
-    async def _counted(self, spans: list[Range]) -> tuple[list[Range], list[Range]]:
+    async def _counted(self, spans: list[Range], cover: Covered) -> tuple[list[Range], list[Range]]:
         """Count entries; what could not be counted, and what was."""
-        parts = self._database, self._cold
-        recount = Recount(parts, self._state, self._lenses, self._pruner(), self._budget)
+        pieces = await self._searches.recent.read(
+            self._cold, self._state, self._asked.meaning, self._lenses,
+            first=cover.ranges[-1].end if cover.ranges else self.first, end=self._tail.seq,
+            scan_bytes=self._budget.bytes, until=self._asked.until,
+        )  # fmt: skip
+        recount = Recount(self._searches, self._cold, self._state, self._lenses, self._pruner(), self._budget, pieces)
         counter = self._counter()
         omitted = list[Range]()
         for span in spans:
