@@ -5,12 +5,15 @@ async with in_process(folder, clock=FakeClock()) as node:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
+
+from litestar import Litestar
+from litestar.datastructures import State
 
 from streams_node.app import node, system_us
 from streams_node.config import Settings
@@ -140,9 +143,27 @@ async def in_process(
                 cast("Tiering", context.tiers).connect = lambda _settings, counts, _known: store(counts)
             await context.tiers.open()
             context.tiers.start()
-        yield InProcess(context, duties, Edge(context, cast("App", application(context)), frozenset(RouteClass)))
+        with _cold(context) as cold:
+            yield InProcess(context, duties, Edge(context, cast("App", cold), frozenset(RouteClass)))
         context.live.end_all()
         await duties.stop()
+
+
+@contextmanager
+def _cold(context: Context) -> Iterator[Litestar]:
+    """An application of the node's own while it lives. To make one takes longer than all else that a start does, so
+    one whose node has ended serves the next.
+    """
+    cold = _idle.pop() if _idle else application(context)
+    cold.state = State({"context": context})
+    try:
+        yield cold
+    finally:
+        cold.state = State()
+        _idle.append(cold)
+
+
+_idle: list[Litestar] = []
 
 
 def _text(lines: list[tuple[bytes, bytes]]) -> dict[str, str]:
