@@ -20,7 +20,7 @@ from typing import NamedTuple
 import sql
 from ops.bench import machine
 from ops.bench.payloads import SEED, json_batch
-from streams_node.protocol.frames import Piece, cut_bytes, cut_elements, json_elements
+from streams_node.protocol.frames import Elements, Piece, cut_bytes, cut_elements, json_elements
 from streams_node.segmenter.build import build
 from streams_node.segmenter.messages import Built, Order
 from streams_node.wal.heads import CONTINUES, FIRST
@@ -51,7 +51,7 @@ class Sample(NamedTuple):
 @lru_cache(maxsize=1)
 def entries() -> list[bytes]:
     """Log events as JSON, 300 bytes each."""
-    found = [element for index in range(BATCHES) for element in json_elements(json_batch(index))]
+    found = [element for index in range(BATCHES) for element in json_elements(json_batch(index)).each()]
     return [element[:-2] + b" " * (ENTRY_BYTES - len(element)) + element[-2:] for element in found]
 
 
@@ -60,7 +60,7 @@ def in_batches(size: int) -> Iterator[Append]:
     events = entries()
     for at in range(size // (ENTRY_BYTES * 1000)):
         first = at * 1000 % len(events)
-        yield 1, cut_elements(events[first : first + 1000], PIECE_BYTES)
+        yield 1, cut_elements(Elements.of(events[first : first + 1000]), PIECE_BYTES)
 
 
 def in_small_batches(size: int) -> Iterator[Append]:
@@ -68,7 +68,7 @@ def in_small_batches(size: int) -> Iterator[Append]:
     events = entries()
     for at in range(size // (ENTRY_BYTES * 10)):
         first = at * 7919 * 10 % len(events)
-        yield 1 + at % HOT_STREAMS, cut_elements(events[first : first + 10], PIECE_BYTES)
+        yield 1 + at % HOT_STREAMS, cut_elements(Elements.of(events[first : first + 10]), PIECE_BYTES)
 
 
 def one_by_one(size: int) -> Iterator[Append]:

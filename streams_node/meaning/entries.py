@@ -12,6 +12,7 @@ from streams_node.errors import BadProfile, InvalidEntry, InvalidRequest, Stream
 from streams_node.meaning.meaning import Meaning
 from streams_node.protocol.frames import (
     BadJson,
+    Elements,
     Piece,
     TooManyElements,
     cut_elements,
@@ -50,10 +51,10 @@ class Keys(NamedTuple):
 def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, bounds: Bounds) -> Prepared:
     """A JSON body for a stream. `key` is the packed `Stream-Key`, if there is one."""
     try:
-        texts = json_elements(body, bounds.entries_max)
-        keys = _surely(meaning, body, len(texts), key, bounds)
+        elements = json_elements(body, bounds.entries_max)
+        keys = _surely(meaning, body, len(elements.lens), key, bounds)
         if keys is not None:
-            return _cut(texts, keys.each, bounds)
+            return _cut(elements, keys.each, bounds)
         entries = orjson.loads(body)
     except (BadJson, orjson.JSONDecodeError) as problem:
         return Prepared([], InvalidRequest("the body of a JSON stream", f"valid JSON; {problem}"))
@@ -64,16 +65,16 @@ def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, boun
     if meaning.problem is not None:
         return Prepared([], refused=meaning.problem)
     try:
-        each, texts = _checked(meaning, texts, entries, key, now_us, bounds)
+        each, texts = _checked(meaning, elements.each(), entries, key, now_us, bounds)
     except EntryRefused as refusal:
         return Prepared([], refused=InvalidEntry(str(refusal)))
     except BadProfile as refusal:
         return Prepared([], refused=refusal)
-    return _cut(texts, each, bounds)
+    return _cut(elements if meaning.hook is None else Elements.of(texts), each, bounds)
 
 
-def _cut(texts: list[bytes], keys: list[str | None] | None, bounds: Bounds) -> Prepared:
-    pieces = cut_elements(texts, bounds.piece_bytes_max)
+def _cut(elements: Elements, keys: list[str | None] | None, bounds: Bounds) -> Prepared:
+    pieces = cut_elements(elements, bounds.piece_bytes_max)
     return Prepared(pieces if keys is None else keyed(pieces, keys))
 
 

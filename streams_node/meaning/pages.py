@@ -28,7 +28,7 @@ def promoted(
     meaning: Meaning, start: int, payload: bytes, token: Callable[[int], str], *, framed: bool, seconds: float
 ) -> Promoted:
     """The entries of a JSON page from `start` on. It ends early rather than take too long, but has one entry."""
-    texts = json_elements(payload if framed else b"[%b]" % payload)
+    texts = json_elements(payload if framed else b"[%b]" % payload).each()
     ends = time.monotonic() + seconds
     left = GROWTH_BYTES_MAX
     old = min(len(texts), meaning.registry.current_from - start)

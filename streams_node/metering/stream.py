@@ -27,7 +27,7 @@ from streams_node.observe.logs import get_logger
 from streams_node.observe.metrics import Metrics
 from streams_node.profiles import registries
 from streams_node.profiles.values import encode
-from streams_node.protocol.frames import cut_elements
+from streams_node.protocol.frames import Elements, cut_elements
 from streams_node.protocol.times import SECOND_US
 from streams_node.read.cold import ColdReader
 from streams_node.read.since import seq_since
@@ -156,7 +156,7 @@ class Metering:
     def _append(self, state: StreamState, found: list[dict[str, Any]]) -> Batch | None:
         """Past admission: what is told of an overload must not be refused because of it. It is a small append."""
         texts = [encode(each) for each in found]
-        pieces = cut_elements(texts, self._ledger.settings.log_row_bytes_max)
+        pieces = cut_elements(Elements.of(texts), self._ledger.settings.log_row_bytes_max)
         return store(self._ledger, state, pieces, AppendRequest(b",".join(texts))).batch
 
     async def _ensured(self) -> None:

@@ -11,6 +11,7 @@ import re
 import struct
 import sys
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, compress
 from typing import NamedTuple
@@ -45,6 +46,27 @@ class Piece(NamedTuple):
     keys: bytes | None = None  # packed keys of its entries, where they have keys of their own
 
 
+class Elements(NamedTuple):
+    """JSON entries one behind the other, with a comma between each two, and the length of each."""
+
+    text: bytes
+    lens: "array[int]"
+    start: int = 0  # of the first one in the text, which may be a whole body: a copy of one takes as long as its check
+
+    @classmethod
+    def of(cls, each: Sequence[bytes | msgspec.Raw]) -> "Elements":
+        return cls(b",".join(each), array("I", map(len, each)))
+
+    def each(self) -> list[bytes]:
+        """Most of what is done with them needs no copies, and does not ask."""
+        text, at = self.text, self.start
+        found = []
+        for size in self.lens:
+            found.append(text[at : at + size])
+            at += size + 1
+        return found
+
+
 class BadJson(ValueError):
     """The body is not JSON; the message says where."""
 
@@ -53,7 +75,7 @@ class TooManyElements(ValueError):
     """The body is an array of more messages than one append may hold."""
 
 
-def json_elements(body: bytes, elements_max: int | None = None) -> list[bytes]:
+def json_elements(body: bytes, elements_max: int | None = None) -> Elements:
     """The messages of a JSON body with the client's own bytes: an array is opened one level, anything else is one.
 
     The scanner checks syntax but not the text encoding, so that is checked first.
@@ -62,22 +84,25 @@ def json_elements(body: bytes, elements_max: int | None = None) -> list[bytes]:
         if not body.isascii():
             body.decode("utf-8")
         if body.lstrip(_WHITE)[:1] == b"[":
-            elements = _array(body, sys.maxsize if elements_max is None else elements_max)
-            return [bytes(element) for element in elements]
-        return [bytes(_ANY.decode(body))]
+            return _array(body, sys.maxsize if elements_max is None else elements_max)
+        return Elements.of([bytes(_ANY.decode(body))])
     except TooManyElements:
         raise
     except (ValueError, RecursionError) as problem:  # msgspec's errors are ValueErrors
         raise BadJson(str(problem)) from None
 
 
-def _array(body: bytes, elements_max: int) -> list[msgspec.Raw]:
-    if body.count(b",") > _COMMAS_A_MESSAGE * elements_max and elements_of(body, elements_max + 1) > elements_max:
+def _array(body: bytes, elements_max: int) -> Elements:
+    commas_max = _COMMAS_A_MESSAGE * elements_max
+    if len(body) > commas_max < body.count(b",") and elements_of(body, elements_max + 1) > elements_max:
         raise TooManyElements
-    elements = _ELEMENTS.decode(body)
+    elements: list[msgspec.Raw] = _ELEMENTS.decode(body)
     if len(elements) > elements_max:
         raise TooManyElements
-    return elements
+    lens = array("I", map(len, elements))
+    if sum(lens) + max(len(lens), 1) + 1 == len(body):  # brackets, commas, and no white space around any of it
+        return Elements(body, lens, 1)
+    return Elements.of(elements)
 
 
 def elements_of(body: bytes, enough: int = sys.maxsize) -> int:
@@ -112,29 +137,23 @@ def cut_bytes(body: bytes, piece_bytes_max: int) -> list[Piece]:
     ]
 
 
-def cut_elements(elements: Sequence[bytes], piece_bytes_max: int) -> list[Piece]:
+def cut_elements(elements: Elements, piece_bytes_max: int) -> list[Piece]:
     """JSON entries as pieces, cut between entries where possible; an entry above the bound gets pieces of its own."""
+    text, lens, start = elements
     pieces: list[Piece] = []
-    run: list[bytes] = []
-    size = 0
-    for element in elements:
-        if run and size + len(element) > piece_bytes_max:
-            pieces.append(_joined(run, size))
-            run, size = [], 0
-        if len(element) > piece_bytes_max:
-            pieces += cut_bytes(element, piece_bytes_max)
+    sizes = list(accumulate(lens, initial=0))  # of all entries before each, without commas
+    first = 0
+    while first < len(lens):
+        end = bisect_right(sizes, sizes[first] + piece_bytes_max, first + 1) - 1
+        whole = max(end, first + 1)
+        payload = text[start + sizes[first] + first : start + sizes[whole] + whole - 1]
+        if whole > end:
+            pieces += cut_bytes(payload, piece_bytes_max)
         else:
-            run.append(element)
-            size += len(element)
-    if run:
-        pieces.append(_joined(run, size))
+            packed = None if end == first + 1 else pack_lens(lens[first:end])
+            pieces.append(Piece(end - first, sizes[end] - sizes[first], payload, packed))
+        first = whole
     return pieces
-
-
-def _joined(run: list[bytes], size: int) -> Piece:
-    if len(run) == 1:
-        return Piece(1, size, run[0])
-    return Piece(len(run), size, b",".join(run), pack_lens([len(element) for element in run]))
 
 
 def pack_lens(lens: Sequence[int]) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import sql
 from streams_node.protocol.anchors import jump_of, moved
-from streams_node.protocol.frames import Piece, cut_bytes, cut_elements, pack_key
+from streams_node.protocol.frames import Elements, Piece, cut_bytes, cut_elements, pack_key
 from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
 from streams_node.wal.migrate import migrate
 from tests.segments.entries import BIRTH_US, Entry
@@ -82,7 +82,7 @@ class Log:
         if stream not in self.states:
             self.create(stream)
         state = self.states[stream]
-        pieces = cut_elements(entries, self.piece_bytes) if is_json else _raw(entries, self.piece_bytes)
+        pieces = cut_elements(Elements.of(entries), self.piece_bytes) if is_json else _raw(entries, self.piece_bytes)
         ts = BIRTH_US + self.row
         for at, entry in enumerate(entries):
             found = Entry(stream, state.next_seq + at, entry, ts, at == 0, schema_version, key)

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from streams_node.protocol import frames
 from streams_node.protocol.frames import (
     BadJson,
+    Elements,
     Piece,
     TooManyElements,
     cut_bytes,
@@ -38,8 +40,8 @@ blanks = st.text(" \t\r\n", max_size=3)
 def bodies(draw: st.DrawFn) -> bytes:
     """JSON text as clients write it: with any blanks, escaped or not, sometimes pretty."""
     value = draw(values)
-    indent = draw(st.sampled_from([None, None, 1]))
-    text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=indent, allow_nan=False)
+    form: dict[str, Any] = draw(st.sampled_from([{}, {"separators": (",", ":")}, {"indent": 1}]))
+    text = json.dumps(value, ensure_ascii=draw(st.booleans()), allow_nan=False, **form)
     return (draw(blanks) + text + draw(blanks)).encode("utf-8", "surrogatepass")
 
 
@@ -70,7 +72,7 @@ def test_the_elements_are_what_a_json_parser_sees(body: bytes) -> None:
         with pytest.raises(BadJson):
             json_elements(body)
         return
-    assert parsed(json_elements(body)) == (value if isinstance(value, list) else [value])
+    assert parsed(json_elements(body).each()) == (value if isinstance(value, list) else [value])
 
 
 @many
@@ -81,9 +83,10 @@ def test_the_elements_keep_the_bytes_of_the_client(body: bytes) -> None:
     except BadJson:
         return
     at = 0
-    for element in elements:
+    texts = elements.each()
+    for element in texts:
         at = body.index(element, at) + len(element)
-    assert all(element and element == element.strip(b" \t\r\n") for element in elements)
+    assert all(element and element == element.strip(b" \t\r\n") for element in texts)
 
 
 @many
@@ -133,7 +136,7 @@ def judge(body: bytes) -> None:
         with pytest.raises(BadJson):
             json_elements(body)
     else:
-        assert parsed(json_elements(body)) == (value if isinstance(value, list) else [value])
+        assert parsed(json_elements(body).each()) == (value if isinstance(value, list) else [value])
 
 
 @pytest.mark.parametrize(
@@ -167,11 +170,12 @@ def test_an_array_of_more_messages_than_allowed_is_refused(element: bytes) -> No
     for count, allowed in ((10, 10), (11, 10), (1000, 10), (1000, 999), (1000, 1000)):
         body = b"[" + b", ".join([element] * count) + b"]"
         if count <= allowed:
-            assert json_elements(body, allowed) == [element] * count
+            assert json_elements(body, allowed).each() == [element] * count
         else:
             with pytest.raises(TooManyElements):
                 json_elements(body, allowed)
-    assert json_elements(b"[[" + b",".join([b"1"] * 1000) + b"]]", 1) == [b"[" + b",".join([b"1"] * 1000) + b"]"]
+    inner = b"[" + b",".join([b"1"] * 1000) + b"]"
+    assert json_elements(b"[" + inner + b"]", 1).each() == [inner]
 
 
 def test_no_element_is_made_of_a_body_with_far_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +200,7 @@ def test_no_element_is_made_of_a_body_with_far_too_many(monkeypatch: pytest.Monk
     ],
 )
 def test_an_array_is_opened_one_level(body: bytes, elements: list[bytes]) -> None:
-    assert json_elements(body) == elements
+    assert json_elements(body).each() == elements
 
 
 @pytest.mark.parametrize("depth", [10, 100, 100_000])
@@ -207,7 +211,7 @@ def test_nesting_is_taken_or_refused_and_never_more(depth: int) -> None:
         except BadJson:
             assert depth > 100 or not body.endswith((b"]", b"}"))
         else:
-            assert b",".join(elements) in body
+            assert b",".join(elements.each()) in body
 
 
 # --- cuts -----------------------------------------------------------------------------------------------------------
@@ -246,12 +250,16 @@ def test_cut_bytes_are_one_entry_again(body: bytes, piece_max: int) -> None:
 @steady
 @given(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=20), st.integers(1, 50))
 def test_cut_elements_are_the_same_elements_again(elements: list[bytes], piece_max: int) -> None:
-    pieces = cut_elements(elements, piece_max)
+    pieces = cut_elements(Elements.of(elements), piece_max)
     assert entries_of(pieces) == elements
     assert sum(piece.size for piece in pieces) == sum(map(len, elements))
     assert sum(piece.entries for piece in pieces) == len(elements)
     assert all(piece.size <= piece_max for piece in pieces)
     assert all((piece.lens is None) == (piece.entries <= 1) for piece in pieces)
+    for before, after in pairwise(pieces):  # as few as there can be
+        if not after.continues and after.entries:
+            first = len(after.payload) if after.lens is None else unpack_lens(after.lens)[0]
+            assert before.size + first > piece_max or before.continues
 
 
 @steady
@@ -260,7 +268,7 @@ def test_only_an_entry_above_the_bound_spans_pieces_and_it_has_them_alone(
     elements: list[bytes], piece_max: int
 ) -> None:
     entries = iter(elements)
-    for piece in cut_elements(elements, piece_max):
+    for piece in cut_elements(Elements.of(elements), piece_max):
         ended = [next(entries) for _ in range(piece.entries)]
         if piece.continues or piece.entries == 0:
             assert len(ended) <= 1
@@ -268,7 +276,7 @@ def test_only_an_entry_above_the_bound_spans_pieces_and_it_has_them_alone(
 
 
 def test_no_elements_are_no_pieces() -> None:
-    assert cut_elements([], 10) == []
+    assert cut_elements(Elements.of([]), 10) == []
 
 
 # --- lengths and keys -----------------------------------------------------------------------------------------------
