@@ -20,6 +20,7 @@ VIEWS = {
     "schema": ("#/s/requests/schema", ".card table"),
     "index": ("#/s/requests/index", ".meter"),
     "storage": ("#/s/requests/storage", ".meter"),
+    "producers": ("#/s/requests/producers", ".state.empty"),
     "empty": ("#/s/clicks/messages", ".state.empty"),
     "missing": ("#/s/nowhere/messages", ".state.empty"),
 }

@@ -1,7 +1,9 @@
 """The rules that the page shares with the node, judged by the node's own."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,6 +21,13 @@ pytestmark = [pytest.mark.xdist_group("browser")]
 Open = Callable[..., Window]
 DRAWN = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TEXTS = st.text(max_size=12)
+NAMES = st.text("abc", min_size=1, max_size=3)
+NAMED: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from((1, "a.b", "{[", True, None, [], {})),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+FEW_LINES = st.lists(st.sampled_from("abc"), min_size=1, max_size=9)
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
@@ -74,3 +83,68 @@ def test_a_value_in_a_built_clause_means_itself(module: Callable[..., Any]) -> N
         assert finds({"service": other}) is (other == value)
 
     holds()
+
+
+def paths(value: Any, path: str = "") -> Iterator[str]:
+    """Every value in a value, as messages name it."""
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from paths(each, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from paths(each, f"{path}[{number}]")
+
+
+def replaced(value: Any, steps: list[str], other: Any) -> Any:
+    """The value with another one at a place."""
+    if not steps:
+        return other
+    step, *rest = steps
+    if isinstance(value, list):
+        return [replaced(each, rest, other) if at == int(step) else each for at, each in enumerate(value)]
+    return {name: replaced(each, rest, other) if name == step else each for name, each in value.items()}
+
+
+def test_the_line_of_a_path_is_where_its_value_begins(module: Callable[..., Any]) -> None:
+    @DRAWN
+    @given(st.dictionaries(NAMES, NAMED, min_size=1, max_size=4), st.sampled_from((1, None)), st.data())
+    def holds(value: dict[str, Any], indent: int | None, data: st.DataObject) -> None:
+        path = data.draw(st.sampled_from(sorted(paths(value))))
+        mark = json.dumps(replaced(value, re.findall(r"\w+", path), "HERE"), indent=indent)
+        text = json.dumps(value, indent=indent)
+        said = module("lib/declared.js", "refusal", text, f"schemaUpdate.{path} is not right")
+        assert said["line"] == mark[: mark.index("HERE")].count("\n") + 1
+
+    holds()
+
+
+def test_a_difference_has_both_texts_in_it_and_no_line_more_than_it_must(module: Callable[..., Any]) -> None:
+    @DRAWN
+    @given(FEW_LINES, FEW_LINES)
+    def holds(before: list[str], after: list[str]) -> None:
+        lines = module("lib/diff.js", "diff", "\n".join(before), "\n".join(after))
+        assert [text for kind, text in lines if kind != "+"] == before
+        assert [text for kind, text in lines if kind != "-"] == after
+        assert sum(kind == " " for kind, _ in lines) == common(tuple(before), tuple(after))
+        near = module("lib/diff.js", "near", lines)
+        assert sum(text if kind == "…" else 1 for kind, text in near) == len(lines)
+        assert [each for each in near if each[0] in "+-"] == [each for each in lines if each[0] in "+-"]
+
+    holds()
+    # Far too many to compare each with each: still both texts, at once.
+    many = [[f"{side}{number}" for number in range(3000)] for side in "ab"]
+    lines = module("lib/diff.js", "diff", *("\n".join(["same", *each, "same"]) for each in many))
+    assert [text for kind, text in lines if kind != "+"] == ["same", *many[0], "same"]
+    assert [text for kind, text in lines if kind != "-"] == ["same", *many[1], "same"]
+
+
+@cache
+def common(a: tuple[str, ...], b: tuple[str, ...]) -> int:
+    """The length of the longest common subsequence."""
+    if not a or not b:
+        return 0
+    if a[0] == b[0]:
+        return 1 + common(a[1:], b[1:])
+    return max(common(a[1:], b), common(a, b[1:]))

@@ -56,16 +56,68 @@ export function pieces(text) {
   return found;
 }
 
-// Where parsing failed, as line and column, if the engine says it.
-export function problemOf(text) {
+// Why a text is no JSON, and in which line, counted from 1; null when it is some.
+export function faultOf(text) {
   try {
     JSON.parse(text);
     return null;
   } catch (failure) {
+    const lines = text.split("\n");
+    if (!text.trim()) return { message: "there is nothing yet", line: 1 };
     const position = /position (\d+)/.exec(failure.message);
-    if (!text.trim()) return "there is nothing yet";
-    if (!position) return failure.message.replace(/^.*?JSON/, "JSON");
+    if (!position) return { message: failure.message.replace(/^.*?JSON/, "JSON"), line: lines.length };
     const before = text.slice(0, Number(position[1])).split("\n");
-    return `${failure.message.replace(/ in JSON.*| \(line.*/, "")}, line ${before.length}, column ${before.at(-1).length + 1}`;
+    return { message: `${failure.message.replace(/ in JSON.*| \(line.*/, "")}, line ${before.length}, column ${before.at(-1).length + 1}`, line: before.length };
   }
+}
+
+export const problemOf = (text) => faultOf(text)?.message ?? null;
+
+// The lines at which the values of a JSON text begin, by their paths as messages name them: `search.fields.at`, `ops[0].op`.
+export function linesOf(text) {
+  const found = new Map([["", 1]]);
+  const open = []; // the objects and arrays around: { path, list, at }
+  let line = 1;
+  let path = "";
+  const begins = () => {
+    const here = open.at(-1);
+    if (here?.list) path = `${here.path}[${here.at}]`;
+    if (here?.list || !here) found.set(path, line);
+  };
+  for (let at = 0; at < text.length; at += 1) {
+    const sign = text[at];
+    if (sign === "\n") line += 1;
+    else if (sign === '"') {
+      const end = closing(text, at);
+      const here = open.at(-1);
+      if (here && !here.list && here.naming) {
+        const name = JSON.parse(text.slice(at, end + 1));
+        path = here.path ? `${here.path}.${name}` : name;
+        if (!found.has(path)) found.set(path, line);
+        here.naming = false;
+      } else begins();
+      at = end;
+    } else if (sign === "{" || sign === "[") {
+      begins();
+      open.push({ path, list: sign === "[", at: 0, naming: sign === "{" });
+    } else if (sign === "}" || sign === "]") open.pop();
+    else if (sign === ",") {
+      const here = open.at(-1);
+      if (here?.list) here.at += 1;
+      else if (here) here.naming = true;
+    } else if (sign !== ":" && sign > " " && !/[\w.+-]/.test(text[at - 1] ?? " ")) begins();
+  }
+  return found;
+}
+
+// The line that a message is about: where the longest path that it names begins.
+export function lineFor(message, lines) {
+  let best = "";
+  for (const path of lines.keys()) if (path.length > best.length && names(message, path)) best = path;
+  return best ? lines.get(best) : null;
+}
+
+function names(message, path) {
+  const at = message.indexOf(path);
+  return at >= 0 && !/[\w$]/.test(message[at - 1] ?? " ") && !/[\w$]/.test(message[at + path.length] ?? " ");
 }

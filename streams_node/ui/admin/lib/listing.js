@@ -28,6 +28,15 @@ export class Listing {
     return rows?.[index % PAGE] ?? null;
   }
 
+  // The place of a stream among those that were read, or null.
+  find(name) {
+    for (const [page, rows] of this.pages) {
+      const at = rows.findIndex((each) => each.name === name);
+      if (at >= 0) return page * PAGE + at;
+    }
+    return null;
+  }
+
   async load(page) {
     if (this.asked.has(page)) return;
     this.asked.add(page);

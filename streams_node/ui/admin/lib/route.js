@@ -4,7 +4,7 @@
 //   #/s/{stream}/{tab}?a=b      a stream
 import { signal } from "./html.js";
 
-export const TABS = ["messages", "search", "schema", "index", "storage"];
+export const TABS = ["messages", "search", "schema", "index", "storage", "producers"];
 
 const read = () => {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");

@@ -76,9 +76,9 @@ export function rates(samples, name, scale = 1) {
 
 export const levels = (samples, name, scale = 1) => [samples.map((each) => each.at), samples.map((each) => scale * (each.values[name] ?? 0))];
 
-// The mean of a histogram between samples.
+// The mean of a histogram between samples; null where nothing was measured.
 export function means(samples, name, scale = 1) {
   const [times, sums] = rates(samples, `${name}_sum`);
   const [, counts] = rates(samples, `${name}_count`);
-  return [times, sums.map((sum, at) => (counts[at] ? (scale * sum) / counts[at] : 0))];
+  return [times, sums.map((sum, at) => (counts[at] ? (scale * sum) / counts[at] : null))];
 }

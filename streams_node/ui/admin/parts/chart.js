@@ -57,7 +57,7 @@ function options({ box, height, bars, series, show, onSelect }) {
     scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, Number.EPSILON) || 1] } },
     axes: [
       { ...axis, grid: { show: false }, size: 24, space: 80, values: (_, marks, _axis, _space, step) => marks.map((mark) => moment(mark, step)) },
-      { ...axis, grid: { stroke: line, width: 1 }, size: 58, space: 30, values: (_, marks) => marks.map((mark) => show(mark)), ...(show === bytes ? { incrs: POWERS } : {}) },
+      { ...axis, grid: { stroke: line, width: 1 }, size: 58, space: 30, values: (_, marks) => once(marks.map((mark) => show(mark))), ...(show === bytes ? { incrs: POWERS } : {}) },
     ],
     series: [
       {},
@@ -79,6 +79,9 @@ function options({ box, height, bars, series, show, onSelect }) {
     },
   };
 }
+
+// Marks that are closer than their words can tell are not said twice.
+const once = (words) => words.map((word, at) => (word === words[at - 1] ? "" : word));
 
 const DAY_S = 86_400;
 

@@ -38,7 +38,7 @@ export function Indexes({ name, data }) {
           <thead><tr><th scope="col">Index</th><th scope="col">Sealed parts covered</th><th scope="col" class="number">Behind</th><th scope="col" class="number">Size</th><th scope="col" class="number">Objects</th><th scope="col">Updated</th></tr></thead>
           <tbody>${families.map((each) => html`
             <tr>
-              <td><strong>${each.family}</strong> <span class="quiet small">${MEANING[each.family] ?? ""}</span>${each.fields?.length ? html`<div class="small quiet">${each.fields.join(", ")}</div>` : null}</td>
+              <td class="id"><strong>${each.family}</strong> <span class="quiet small">${MEANING[each.family] ?? ""}</span>${each.fields?.length ? html`<div class="small quiet">${each.fields.join(", ")}</div>` : null}</td>
               <td class="covered"><${Meter} part=${each.covered_segment_count} whole=${total} /><span class="small">${count(each.covered_segment_count)} of ${count(total)}</span>${each.stale_segment_count ? html` <span class="tag warn">${each.stale_segment_count} of an old schema</span>` : null}</td>
               <td class="number">${each.lag_segments ? html`${plural(each.lag_segments, "part")}${each.lag_ms ? html`<div class="small quiet">${duration(each.lag_ms)}</div>` : null}` : "–"}</td>
               <td class="number">${bytes(each.bytes_at_rest)}</td>

@@ -47,8 +47,8 @@ export function Node() {
           return html`
             <section class="card" key=${each.title}>
               <h3>${each.title}</h3>
-              <p class="big">${value === undefined ? "–" : each.show(value)}<small>${each.unit}</small></p>
-              <${data[0].length < 2 ? Waiting : Chart} data=${data} height=${84} show=${each.show} label=${`${each.title}, now ${value === undefined ? "unknown" : each.show(value) + each.unit}`} />
+              <p class="big">${value == null ? "–" : each.show(value)}<small>${value == null ? "" : each.unit}</small></p>
+              <${data[0].length < 2 ? Waiting : Chart} data=${data} height=${84} show=${each.show} label=${`${each.title}, now ${value == null ? "unknown" : each.show(value) + each.unit}`} />
             </section>
           `;
         })}

@@ -1,14 +1,12 @@
 // The schema of a stream: what it says, and changing it.
 import { html, useSignal } from "../lib/html.js";
-import { post, streamPath } from "../lib/api.js";
-import { problemOf } from "../lib/jsontext.js";
+import { plural } from "../lib/format.js";
 import { Copy } from "../parts/copy.js";
-import { Trouble } from "../parts/dialog.js";
-import { Empty, sentence } from "../parts/states.js";
+import { Difference } from "../parts/difference.js";
+import { Empty } from "../parts/states.js";
 import { Tree } from "../parts/tree.js";
+import { SchemaEditor } from "./schema_editor.js";
 
-const MEMBERS = ["schema", "lens", "routingKey", "search"];
-const KINDS = ["keyword", "text", "integer", "float", "date", "bool"];
 const FIRST = {
   schema: { type: "object" },
   search: {
@@ -32,7 +30,7 @@ export function Schema({ name, data }) {
   return html`
     <div class="pane">
       ${editing.value !== null
-        ? html`<${Editor} name=${name} registry=${registry} entries=${data.stream.next_offset} text=${editing} />`
+        ? html`<${SchemaEditor} name=${name} registry=${registry} stream=${data.stream} text=${editing} />`
         : none && !registry.search && !registry.routingKey
           ? html`<${Empty} title="No schema yet"><p>With one, the node takes only messages that fit, and their fields can be searched. The first schema needs a stream without entries.</p><button onClick=${start}>Write one</button><//>`
           : html`<${Shown} registry=${registry} start=${start} />`}
@@ -62,61 +60,32 @@ function Shown({ registry, start }) {
       </section>
       ${search.rollups && html`<section class="card"><h3>Rollups</h3>${Object.entries(search.rollups).map(([rollup, each]) => html`<p><code>${rollup}</code> every ${each.intervals.join(", ")}${each.dimensions?.length ? `, by ${each.dimensions.join(", ")}` : ""}: ${Object.keys(each.measures).join(", ")}</p>`)}</section>`}
     `}
+    ${Object.keys(registry.schemas).length > 1 && html`<${Versions} registry=${registry} />`}
     <section class="card"><h3>The whole registry</h3><${Tree} value=${registry} /></section>
   `;
 }
 
-function Editor({ name, registry, entries, text }) {
-  const state = useSignal({});
-  const problems = check(text.value, registry, entries);
-  const save = async (event) => {
-    event.preventDefault();
-    state.value = { busy: true };
-    try {
-      await post(`${streamPath(name)}/_schema`, JSON.parse(text.value));
-      text.value = null; // the details bring the new one
-    } catch (error) {
-      state.value = { error };
-    }
-  };
+// What each version has changed of the one before it, and how entries of that one are shown since.
+function Versions({ registry }) {
+  const chosen = useSignal(registry.currentVersion);
+  const version = Math.min(chosen.value, registry.currentVersion);
+  const lens = registry.lenses[version - 1];
+  const begins = registry.boundaries.find((each) => each.version === version);
   return html`
-    <form class="editor" onSubmit=${save}>
-      <div class="row"><h2>${registry.currentVersion ? "Change the schema" : "First schema"}</h2><span class="grow"></span><span class="tag ${problems.length ? "warn" : "good"}" role="status">${problems.length ? `${problems.length} to mend` : "well formed"}</span></div>
-      <label class="field"><span>Any of <code>schema</code>, <code>lens</code>, <code>routingKey</code> and <code>search</code>; what is left out stays as it is</span>
-        <textarea rows="24" autofocus spellcheck="false" aria-invalid=${problems.length ? "true" : null} aria-describedby="schema-said" value=${text.value}
-          onInput=${(event) => ((text.value = event.target.value), (state.value = {}))}></textarea>
-      </label>
-      <ul id="schema-said" class="problems small" aria-live="polite">${problems.map((each) => html`<li class="trouble">${sentence(each)}</li>`)}</ul>
-      <${Trouble} error=${state.value.error} />
-      <div class="row"><span class="grow"></span><button type="button" class="plain" onClick=${() => (text.value = null)}>Cancel</button><button disabled=${problems.length > 0 || state.value.busy}>Store</button></div>
-    </form>
+    <section class="card">
+      <div class="row">
+        <h3>What has changed</h3>
+        <span class="grow"></span>
+        <label class="row small"><span>Version</span>
+          <select value=${version} onChange=${(event) => (chosen.value = Number(event.target.value))}>
+            ${Array.from({ length: registry.currentVersion - 1 }, (_, at) => registry.currentVersion - at).map((each) => html`<option value=${each} selected=${each === version}>${each}</option>`)}
+          </select>
+        </label>
+      </div>
+      ${begins && html`<p class="quiet small">It begins with entry ${begins.offset}${lens ? `; older ones are shown through ${plural(lens.ops.length, "operation")} of a lens` : ""}.</p>`}
+      <${Difference} before=${pretty(registry.schemas[version - 1])} after=${pretty(registry.schemas[version])} label=${`From version ${version - 1} to ${version}`} />
+    </section>
   `;
 }
 
-// What can be seen before the node is asked; it has the last word.
-export function check(text, registry, entries) {
-  const wrong = problemOf(text);
-  if (wrong) return [wrong];
-  const update = JSON.parse(text);
-  if (update === null || typeof update !== "object" || Array.isArray(update)) return ["an update is an object"];
-  const found = Object.keys(update).filter((each) => !MEMBERS.includes(each)).map((each) => `${each} is not known; use ${MEMBERS.join(", ")}`);
-  if (!["schema", "routingKey", "search"].some((each) => each in update)) found.push("at least one of schema, routingKey and search is needed");
-  if (update.schema && !registry.currentVersion && entries !== "0") found.push("a first schema needs a stream without entries, and this one has some");
-  if (update.schema && registry.currentVersion && !update.lens) found.push("the next version needs a lens from the current one");
-  if (update.search && !update.schema && !registry.currentVersion) found.push("search needs a schema");
-  return [...found, ...(update.search ? fields(update.search) : [])];
-}
-
-function fields(search) {
-  const known = search.fields ?? {};
-  const found = [];
-  if (known[search.primaryTimestampField]?.kind !== "date") found.push("primaryTimestampField has to name a field of kind date");
-  for (const [name, field] of Object.entries(known)) {
-    if (!KINDS.includes(field?.kind)) found.push(`${name}: kind is one of ${KINDS.join(", ")}`);
-    const bindings = Array.isArray(field?.bindings) ? field.bindings : [];
-    if (!bindings.length) found.push(`${name}: bindings say where the field is`);
-    if (bindings.some(({ jsonPointer }) => typeof jsonPointer !== "string" || (jsonPointer && !jsonPointer.startsWith("/")))) found.push(`${name}: a jsonPointer begins with /`);
-  }
-  for (const { field } of search.defaultFields ?? []) if (!(field in known)) found.push(`defaultFields names ${field}, which is no field`);
-  return found;
-}
+const pretty = (value) => JSON.stringify(value, null, 2);

@@ -141,7 +141,7 @@ function Coverage({ answer, shown, everything: all }) {
     <div class="coverage ${coverage.complete ? "" : "partial"}" role="status">
       <strong>${all ? "Everything" : `${count(Math.max(total.value, shown))}${total.relation === "gte" ? (more ? " or more" : "+") : ""} ${total.value === 1 ? "hit" : "hits"}`}</strong>
       <span class="tag ${coverage.complete ? "good" : "warn"}">${coverage.complete ? "complete" : "not complete"}</span>
-      <span class="quiet">${coverage.complete ? `all ${plural(head, "entry", "entries")} looked at` : `${plural(missing, "entry", "entries")} may be missing${late ? ": the time was up" : ""}${coverage.oldest_omitted_append_at ? `, the oldest of ${moment(coverage.oldest_omitted_append_at)}` : ""}`}</span>
+      <span class="quiet">${coverage.complete ? (total.relation === "eq" ? `all ${plural(head, "entry", "entries")} looked at` : `nothing left out so far of ${plural(head, "entry", "entries")}`) : `${plural(missing, "entry", "entries")} may be missing${late ? ": the time was up" : ""}${coverage.oldest_omitted_append_at ? `, the oldest of ${moment(coverage.oldest_omitted_append_at)}` : ""}`}</span>
       <span class="grow"></span>
       <span class="quiet small">${how.join(", ")}${how.length ? " · " : ""}${duration(took)}</span>
     </div>

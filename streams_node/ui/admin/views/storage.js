@@ -38,15 +38,13 @@ export function Storage({ name, data }) {
             <${Row} term="Not in the object store">${count(stream.pending_rows)}, ${bytes(stream.pending_bytes)}<//>
             <${Row} term="Last Stream-Seq">${stream.stream_seq === null ? html`<span class="quiet">none sent</span>` : html`<code>${stream.stream_seq}</code>`}<//>
             <${Row} term="Epoch">${stream.epoch}<//>
-            ${stream.producers !== undefined && html`<${Row} term="Producers">${count(Array.isArray(stream.producers) ? stream.producers.length : stream.producers)}<//>`}
           </dl>
-          <p class="small quiet">Producers send <code>Producer-Id</code>, <code>-Epoch</code> and <code>-Seq</code>; the node keeps their turns and does not list them.</p>
         </section>
         <section class="card">
           <h3>Sealed parts</h3>
           <p class="big">${count(stream.segment_count)} <small>${count(stream.uploaded_segment_count)} uploaded</small></p>
           <dl class="rows">
-            <${Row} term="Sealed through entry">${stream.sealed_through}<//>
+            <${Row} term="Sealed through entry">${Number(stream.sealed_through) < 0 ? "none" : count(stream.sealed_through)}<//>
             <${Row} term="Last sealed">${stream.last_segment_cut_at ? age(stream.last_segment_cut_at, now) : "never"}<//>
             <${Row} term="Created">${moment(stream.created_at)}<//>
             <${Row} term="Ends">${stream.expires_at ? moment(stream.expires_at) : "never"}<//>
@@ -78,9 +76,9 @@ function Place({ title, total, rows }) {
 }
 
 function Requests({ requests }) {
-  const artifacts = requests.by_artifact ?? [];
+  const artifacts = (requests.by_artifact ?? []).filter((row) => Number(row.puts) + Number(row.reads) + Number(row.deletes));
   const names = ["puts", "gets", "heads", "lists", "deletes"].filter((each) => each in requests);
-  if (!artifacts.length) return html`<p class="quiet">None since the node started${requests.puts !== undefined ? `, beyond ${count(requests.puts)} puts and ${count(requests.gets)} gets` : ""}.</p>`;
+  if (!artifacts.length) return html`<p class="quiet">None so far.</p>`;
   return html`<table>
     <thead><tr><th scope="col">Artifact</th>${names.map((each) => html`<th scope="col" class="number">${each}</th>`)}</tr></thead>
     <tbody>${artifacts.map((row) => html`<tr><td>${row.artifact}</td>${names.map((each) => html`<td class="number">${count(row[each])}</td>`)}</tr>`)}</tbody>

@@ -1,5 +1,5 @@
 // One stream: what it is, how fresh it is, what can be done with it, and its tabs.
-import { html, useEffect, useSignal } from "../lib/html.js";
+import { html, useEffect, useRef, useSignal } from "../lib/html.js";
 import { request, streamPath } from "../lib/api.js";
 import { details, watch } from "../lib/details.js";
 import { age, bytes, count, moment, plural } from "../lib/format.js";
@@ -11,13 +11,14 @@ import { Empty, Failure, Icon, Loading } from "../parts/states.js";
 import { changes } from "./changes.js";
 import { Indexes } from "./indexes.js";
 import { Messages } from "./messages.js";
+import { Producers } from "./producers.js";
 import { Produce } from "./produce.js";
 import { Schema } from "./schema.js";
 import { Search } from "./search.js";
 import { Storage } from "./storage.js";
 
-const NAMES = { messages: "Messages", search: "Search", schema: "Schema", index: "Index", storage: "Storage" };
-const VIEWS = { messages: Messages, search: Search, schema: Schema, index: Indexes, storage: Storage };
+const NAMES = { messages: "Messages", search: "Search", schema: "Schema", index: "Index", storage: "Storage", producers: "Producers" };
+const VIEWS = { messages: Messages, search: Search, schema: Schema, index: Indexes, storage: Storage, producers: Producers };
 
 export function Stream({ name }) {
   useEffect(() => watch(name), [name]);
@@ -32,14 +33,26 @@ export function Stream({ name }) {
   return html`
     <div class="stream">
       <${Head} name=${name} data=${data} />
-      <nav class="tabs" aria-label="Parts of the stream">
-        ${Object.keys(NAMES).map((each) => html`<a href=${streamLink(name, each)} aria-current=${each === tab ? "page" : null}>${NAMES[each]}<${Mark} tab=${each} data=${data} /></a>`)}
-      </nav>
+      <${Tabs} name=${name} tab=${tab} data=${data} />
       <div class="tab-body">
         ${kind === "error" && html`<${Failure} error=${error} title="The details are old" />`}
         <${View} name=${name} data=${data} />
       </div>
     </div>
+  `;
+}
+
+// On a narrow screen they are wider than it: the one that is shown is always in sight.
+function Tabs({ name, tab, data }) {
+  const box = useRef(null);
+  useEffect(() => {
+    const here = box.current.querySelector("[aria-current]");
+    box.current.scrollLeft = here.offsetLeft - (box.current.clientWidth - here.offsetWidth) / 2;
+  }, [tab]);
+  return html`
+    <nav class="tabs" aria-label="Parts of the stream" ref=${box}>
+      ${Object.keys(NAMES).map((each) => html`<a href=${streamLink(name, each)} aria-current=${each === tab ? "page" : null}>${NAMES[each]}<${Mark} tab=${each} data=${data} /></a>`)}
+    </nav>
   `;
 }
 

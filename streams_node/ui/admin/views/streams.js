@@ -39,6 +39,11 @@ export function Streams({ selected }) {
     return () => removeEventListener("keydown", slash);
   }, []);
   void list.changed.value;
+  // Who came by a link sees where in the list the stream is, if it is on a page that was read.
+  useEffect(() => {
+    const at = selected === undefined || active.peek() !== null ? null : list.find(selected);
+    if (at !== null) focus.value = at;
+  }, [selected, list, list.pages.size]);
   const total = list.total.value;
   const rows = total ?? list.pages.get(0)?.length ?? 0;
   const keys = (event) => {
