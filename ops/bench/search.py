@@ -6,6 +6,11 @@ one merged index, without HTTP and without fetching records. A side's answers co
 complete, and where the order of hits is fixed all sides must show the same ones.
 
     python -m ops.bench.search [--events 200000] [--rounds 40] [--peers] [--work-dir DIR]
+
+With `--beside-appends`, how many searches of this node are answered while 2,000 events a second are appended, and how
+soon an event is found: see search_fresh.py.
+
+    python -m ops.bench.search --beside-appends [--events 200000] [--work-dir DIR]
 """
 
 import argparse
@@ -219,6 +224,22 @@ def run(options: argparse.Namespace, folder: Path) -> None:
     _rows(measured("Tantivy alone", lambda: bare.ask, questions(events), truth, options.rounds))
 
 
+def run_beside_appends(options: argparse.Namespace, folder: Path) -> None:
+    from ops.bench import search_fresh  # noqa: PLC0415 - it uses what is here
+
+    server = Server(ours(), folder / "ours")
+    try:
+        server.start()
+        client = Client(server.port)
+        events = fill(client, options.events)
+        until_complete(client, nudge=False)
+        for row in search_fresh.rows(server.port, events):
+            print(row, flush=True)
+    finally:
+        server.stop()
+        server.empty_data()
+
+
 def _rows(rows: Iterator[tuple[str, ...]]) -> None:
     for row in rows:
         print(f"| {' | '.join(row)} |", flush=True)
@@ -229,6 +250,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=40, help="questions of a kind, of each number of clients")
     parser.add_argument("--peers", action="store_true", help="@prisma/streams-server, too")
+    parser.add_argument("--beside-appends", action="store_true", help="what appends do to searches, instead")
     parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
     options = parser.parse_args()
     machine.ensure_linux()
@@ -236,6 +258,10 @@ def main() -> int:
         peers.ensure_installed()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
         folder = Path(name)
+        if options.beside_appends:
+            run_beside_appends(options, folder)
+            print(f"\n{machine.stamp(folder, 'tantivy', 'pyarrow')}")
+            return 0
         print(f"{options.events} events; {len(QUERIES)} kinds of questions; of deep pages the time is of one\n")
         print(f"| {' | '.join(HEAD)} |\n| {' | '.join(['---'] * len(HEAD))} |", flush=True)
         run(options, folder)
