@@ -16,6 +16,7 @@ from streams_node.protocol.times import rfc3339
 from streams_node.schema.search_config import Count
 from streams_node.searching.aggregated import Aggregated, Group
 from streams_node.searching.basis import Basis
+from streams_node.searching.left_out import count_of
 
 _DAY_MS = 86_400_000
 _EXACT_MAX = 1 << 53
@@ -123,7 +124,7 @@ def coverage_of(state: StreamState, found: Basis) -> AggregateCoverage:
         possible_missing_events_upper_bound=missing,
         possible_missing_uploaded_segments=found.omitted_objects,
         possible_missing_sealed_rows=0,  # what is not in the bucket yet is in the log, too
-        possible_missing_wal_rows=sum(max(0, span.end - max(span.first, found.log_from)) for span in omitted),
+        possible_missing_wal_rows=count_of(omitted, found.logged),
         used_rollups=found.used_rollups,
         indexed_segments=found.indexed,
         scanned_segments=found.scanned,

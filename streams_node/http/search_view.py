@@ -15,6 +15,7 @@ from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses, name_of
 from streams_node.protocol.times import rfc3339
 from streams_node.searching import Asked, Found, Hit, Work
+from streams_node.searching.left_out import count_of
 from streams_node.searching.sources import record_of
 
 _MS = 1000
@@ -156,7 +157,7 @@ def coverage_of(state: StreamState, found: Found) -> SearchCoverage:
     """What an answer of a stream rests on."""
     omitted, work = found.omitted, found.work
     missing = sum(span.end - span.first for span in omitted)
-    in_log = sum(max(0, span.end - max(span.first, found.log_from)) for span in omitted)
+    in_log = count_of(omitted, found.logged)
     primary, oldest = found.primary_ns_max, found.oldest_omitted_us
     return SearchCoverage(
         mode="published" if missing else "complete",

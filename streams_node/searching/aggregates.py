@@ -25,7 +25,7 @@ from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, 
 from streams_node.searching.blocks import Blocks
 from streams_node.searching.counted import counted
 from streams_node.searching.edges import named
-from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.remembered import Kept, Question, Room
 from streams_node.searching.scan import Budget, joined
@@ -33,7 +33,6 @@ from streams_node.searching.service import Searches
 from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies import Tallies
 from streams_node.wal.database import Database
-from streams_node.wal.keys import log_start
 
 if TYPE_CHECKING:  # they load pyarrow
     from indexers.rollups import Rollups
@@ -101,20 +100,21 @@ class _One:
         omitted, looked = await self._counted(taken)
         timed_out = self._asked.late and bool(omitted)
         windows = await self._windows()
-        log_from = await self._log_from()
+        parts = self._database, self._cold, state
+        logged = await in_log(*parts, tail, self.first)
         used = [cover for cover in taken if not any(span.first <= cover.first_seq < span.end for span in omitted)]
-        found = Aggregated(windows=windows, tail=tail, omitted=omitted, timed_out=timed_out, log_from=log_from)
+        found = Aggregated(windows=windows, tail=tail, omitted=omitted, timed_out=timed_out, logged=logged)
         found.indexed = len({(cover.first_seq, cover.end_seq) for cover in [*used, *self._blocks]})
         found.used_rollups = bool(used and self._times.windows)
         found.families.update(
             ["agg"] if used else [], ["mblk"] if self._blocks else [], ["col"] if self._found_by_time else []
         )
-        found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
-        if any(span.first < log_from for span in looked):
-            found.scanned = await objects_of(self._cold, state.id, looked, log_from)
+        found.tail_docs = count_of(looked, logged)
+        if looked:
+            found.scanned = await objects_of(*parts, looked, logged)
         if omitted:
-            found.omitted_objects = await objects_of(self._cold, state.id, omitted, log_from)
-            found.oldest_omitted_us = await time_of(self._database, self._cold, state, tail, omitted[0].first)
+            found.omitted_objects = await objects_of(*parts, omitted, logged)
+            found.oldest_omitted_us = await time_of(*parts, tail, omitted[0].first)
         return found
 
     def _question(self) -> Question:
@@ -123,12 +123,6 @@ class _One:
         return Question(
             self._state.id, config, asked.rollup.name, asked.interval, asked.plan, asked.group_by, asked.measures
         )
-
-    async def _log_from(self) -> int:
-        """Where the entries begin that no object has."""
-        published = 0 if self._cold is None else self._state.cold_below
-        low = max(self.first, published)
-        return max(low, await self._database.readers.run(log_start, self._tail, low))
 
     # --- out of runs ---
 

@@ -25,13 +25,12 @@ from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
 from streams_node.searching.covered import Covered, Subject, covered
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
-from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.look import look
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
 from streams_node.searching.sources import record_of
-from streams_node.wal.keys import log_start
 
 if TYPE_CHECKING:
     from search.engine import Searcher  # loads tantivy
@@ -80,12 +79,12 @@ class Answer:
         score = self._score or _scorer(self._asked, ())
         hits, lost, last = await self._with_records()
         omitted = joined([*omitted, *lost])
-        log_from = await self._log_from() if omitted or self._fetched else self._tail.seq
-        found = Found(hits, self._first, self._tail, omitted, timed_out, log_from, self._work, score)
+        logged = await self._logged() if omitted or self._fetched else []
+        found = Found(hits, self._first, self._tail, omitted, timed_out, logged, self._work, score)
         found.primary_ns_max, found.last = self._primary_ns_max, last
-        await self._account(log_from)
+        await self._account(logged)
         if omitted:
-            found.omitted_objects = await objects_of(self._cold, self._state.id, omitted, log_from)
+            found.omitted_objects = await objects_of(self._database, self._cold, self._state, omitted, logged)
             found.oldest_omitted_us = await time_of(
                 self._database, self._cold, self._state, self._tail, omitted[0].first
             )
@@ -147,11 +146,8 @@ class Answer:
         finally:
             left.set()
 
-    async def _log_from(self) -> int:
-        """Where the entries begin that no object has."""
-        published = 0 if self._cold is None else self._state.cold_below
-        low = max(self._first, published)
-        return max(low, await self._database.readers.run(log_start, self._tail, low))
+    async def _logged(self) -> list[Range]:
+        return await in_log(self._database, self._cold, self._state, self._tail, self._first)
 
     def _spans(self) -> list[Range]:
         """What of the stream may be on the page."""
@@ -235,24 +231,25 @@ class Answer:
         omitted = await scan.run(spans)
         if scan.failed and not self._asked.late:
             # What is in the log can be had, whatever the store says of an object before it.
-            in_log = within(omitted, await self._log_from(), self._tail.seq)
-            omitted = joined([*_without(omitted, in_log), *await scan.run(in_log)])
+            logged = [part for each in await self._logged() for part in within(omitted, *each)]
+            omitted = joined([*_without(omitted, logged), *await scan.run(logged)])
         self._work.scan_s += time.monotonic() - began
         self._work.parse_s += time.monotonic() - began
         self._looked = joined([*self._looked, *scan.looked])
         self._fetched = scan.looked
         return omitted
 
-    async def _account(self, log_from: int) -> None:
+    async def _account(self, logged: list[Range]) -> None:
         """What was looked at, by where it lies; what is in memory counts as a part of the log."""
         work, looked = self._work, self._looked
         work.held_max = self._top.held_max
         work.looked = sum(end - first for first, end in looked)
-        work.tail_docs = work.looked - sum(max(0, min(end, log_from) - first) for first, end in self._fetched)
+        sealed = sum(end - first for first, end in self._fetched) - count_of(self._fetched, logged)
+        work.tail_docs = work.looked - sealed
         share = work.tail_docs / max(1, work.looked)
         work.tail_s, work.scanned_s = work.scan_s * share, work.scan_s * (1 - share)
         if work.looked > work.tail_docs:
-            work.scanned = await objects_of(self._cold, self._state.id, self._fetched, log_from)
+            work.scanned = await objects_of(self._database, self._cold, self._state, self._fetched, logged)
 
     def _pruner(self) -> Pruner | None:
         asked, indexes = self._asked, self._indexes

@@ -65,14 +65,14 @@ class Work:
 
 @dataclass(slots=True)
 class Found:
-    """A page, and what of the stream nobody looked at. `log_from`: entries from here on are in the log only."""
+    """A page, and what of the stream nobody looked at. `logged` entries are in the log."""
 
     hits: Sequence[Hit]
     first: int
     tail: LogEnd
     omitted: list[Range]
     timed_out: bool
-    log_from: int
+    logged: list[Range]
     work: Work
     score: Scorer  # of records of hits that have none yet
     last: Hit | None = None  # where the next page begins, when this one is full, even if its record could not be had

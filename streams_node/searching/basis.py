@@ -8,14 +8,12 @@ from streams_node.wal.tails import LogEnd
 
 @dataclass(slots=True, kw_only=True)
 class Basis:
-    """What of the stream is not in the answer, and where the rest came from. `log_from`: later entries are in the log
-    only.
-    """
+    """What of the stream is not in the answer, and where the rest came from. `logged` entries are in the log."""
 
     tail: LogEnd
     omitted: list[Range]
     timed_out: bool
-    log_from: int
+    logged: list[Range]
     used_rollups: bool = False
     indexed: int = 0  # covers
     scanned: int = 0  # sealed objects

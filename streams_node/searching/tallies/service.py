@@ -17,7 +17,7 @@ from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.searching.counted import counted
 from streams_node.searching.covered import Covered, Subject, covered
-from streams_node.searching.left_out import objects_of, time_of
+from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
@@ -25,7 +25,6 @@ from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies.parts import Part, add
 from streams_node.searching.tallies.wanted import Asked, Tallied, nothing
 from streams_node.wal.database import Database
-from streams_node.wal.keys import log_start
 
 if TYPE_CHECKING:  # they load pyarrow and tantivy
     from search.engine import Searcher
@@ -90,25 +89,20 @@ class _One:
         answered, omitted = await self._from_index(spans, cover)
         left, looked = await self._counted([Range(*span) for span in without(spans, answered)], cover)
         omitted = joined([*omitted, *left, *self._unread])
-        log_from = await self._log_from()
+        parts = self._database, self._cold, state
+        logged = await in_log(*parts, tail, self.first)
         found = Tallied(
             parts=self._parts, matched=self._matched, inexact=self._inexact, tail=tail, omitted=omitted,
-            timed_out=self._asked.late and bool(omitted), log_from=log_from, indexed=self._indexed,
+            timed_out=self._asked.late and bool(omitted), logged=logged, indexed=self._indexed,
             families=self._families,
         )  # fmt: skip
-        found.tail_docs = sum(max(0, span.end - max(span.first, log_from)) for span in looked)
-        if any(span.first < log_from for span in looked):
-            found.scanned = await objects_of(self._cold, state.id, looked, log_from)
+        found.tail_docs = count_of(looked, logged)
+        if looked:
+            found.scanned = await objects_of(*parts, looked, logged)
         if omitted:
-            found.omitted_objects = await objects_of(self._cold, state.id, omitted, log_from)
-            found.oldest_omitted_us = await time_of(self._database, self._cold, state, tail, omitted[0].first)
+            found.omitted_objects = await objects_of(*parts, omitted, logged)
+            found.oldest_omitted_us = await time_of(*parts, tail, omitted[0].first)
         return found
-
-    async def _log_from(self) -> int:
-        """Where the entries begin that no object has."""
-        published = 0 if self._cold is None else self._state.cold_below
-        low = max(self.first, published)
-        return max(low, await self._database.readers.run(log_start, self._tail, low))
 
     # --- what companions cover ---
 
