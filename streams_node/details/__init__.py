@@ -1,4 +1,4 @@
-"""Shows all that is known of a stream, and wakes those who wait for another state of it.
+"""Shows all that is known of a stream, or of its indexes, and wakes those who wait for another state of it.
 
 Owns     what was shown last of the streams that somebody looks at, and who waits for each (`Watches`).
 Pulls    commits (the stream's hub), generations of the catalogue, and the bell of the index desk.
@@ -10,9 +10,9 @@ Dies     at any point: all of it is made anew from what is stored, with the same
 
 from streams_node.details.moment import Kept, Moment, Parts, held, look, summed
 from streams_node.details.producers import Seen, Turn, Turns, seen, turns
-from streams_node.details.watches import News, Shown, Watches
+from streams_node.details.watches import Make, News, Shown, Watches, What
 
 __all__ = [
-    "Kept", "Moment", "News", "Parts", "Seen", "Shown", "Turn", "Turns", "Watches", "held", "look", "seen", "summed",
-    "turns",
+    "Kept", "Make", "Moment", "News", "Parts", "Seen", "Shown", "Turn", "Turns", "Watches", "What", "held", "look",
+    "seen", "summed", "turns",
 ]  # fmt: skip

@@ -1,10 +1,10 @@
 """Who waits for another state of a stream, and the one computation that serves them all."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from streams_node.details.moment import Kept
 from streams_node.indexing.desk import Desk
@@ -12,7 +12,7 @@ from streams_node.ingest.state import StreamState
 from streams_node.live.hub import Hub
 from streams_node.protocol.etags import matches
 
-WATCHES_MAX = 512  # streams of which the last body is kept
+WATCHES_MAX = 512  # bodies that are kept, of the streams that were looked at last
 SOFT_S = 1.0  # numbers that no tag tells of are at most as old
 _REST_S = 0.1  # between two answers to one waiter: a stream may change a thousand times a second
 _REST_S_MAX = 1.0
@@ -39,6 +39,7 @@ class News(NamedTuple):
 
 
 Make = Callable[[StreamState], Awaitable[Shown]]
+What = Literal["details", "index status"]
 
 
 class Watches:
@@ -46,19 +47,21 @@ class Watches:
 
     def __init__(self, news: News) -> None:
         self._news = news
-        self._watches: OrderedDict[int, _Watch] = OrderedDict()
+        self._watches: OrderedDict[tuple[int, What], _Watch] = OrderedDict()
         self.kept = Kept()
         self.made = 0  # bodies
 
-    async def shown(self, state: StreamState, make: Make) -> Shown:
+    async def shown(self, what: What, state: StreamState, make: Make) -> Shown:
         """As it is now."""
-        return await self._watch(state).current(make)
+        return await self._watch(what, state).current(make)
 
-    async def changed(self, state: StreamState, hub: Hub, known: str, seconds: float, make: Make) -> Shown | None:
+    async def changed(
+        self, what: What, state: StreamState, hub: Hub, known: str, seconds: float, make: Make
+    ) -> Shown | None:
         """A state that `known`, an If-None-Match, does not name; None when there is none for so long, or the stream has
         ended.
         """
-        return await self._watch(state).changed(hub, known, seconds, make)
+        return await self._watch(what, state).changed(hub, known, seconds, make)
 
     def published(self) -> None:
         """A generation of the catalogue is out, or there are other subscriptions."""
@@ -71,15 +74,19 @@ class Watches:
 
     def waiters(self) -> dict[int, int]:
         """By stream."""
-        return {watch.state.id: len(watch.waiters) for watch in self._watches.values() if watch.waiters}
+        found = Counter[int]()
+        for (stream, _), watch in self._watches.items():
+            if watch.waiters:
+                found[stream] += len(watch.waiters)
+        return found
 
-    def _watch(self, state: StreamState) -> "_Watch":
-        watch = self._watches.get(state.id)
+    def _watch(self, what: What, state: StreamState) -> "_Watch":
+        watch = self._watches.get((state.id, what))
         if watch is None:
-            watch = self._watches[state.id] = _Watch(self, self._news, state)
+            watch = self._watches[state.id, what] = _Watch(self, self._news, state)
             self._trim()
         watch.state = state
-        self._watches.move_to_end(state.id)
+        self._watches.move_to_end((state.id, what))
         return watch
 
     def _trim(self) -> None:

@@ -4,11 +4,11 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
-from streams_node.details import Moment, Parts, Shown, held, look, summed
+from streams_node.details import Moment, Parts, Shown, held
 from streams_node.http.context import Context
 from streams_node.http.details_view import (
     ArtifactRequests,
@@ -22,25 +22,20 @@ from streams_node.http.details_view import (
     StreamSubscription,
     StreamSubscriptions,
 )
-from streams_node.http.index_view import IndexStatusView, Measured, measured, status_view
+from streams_node.http.index_view import IndexStatusView, status_view
 from streams_node.http.profile import profile_text
-from streams_node.http.query import parameters, waiting
 from streams_node.http.reply import Reply, SubRequest
+from streams_node.http.watched import Sealed, Stored, sealed_now, stored_now, watched
 from streams_node.indexing.status import Looked
-from streams_node.indexing.status import look as look_at_indexes
 from streams_node.ingest.declare import standing_of
 from streams_node.ingest.state import StreamState
-from streams_node.meaning import Meaning, Standing, name_of
+from streams_node.meaning import Standing, name_of
 from streams_node.protocol.numbers import StreamId
 from streams_node.protocol.times import rfc3339
 from streams_node.wal.folder import DATABASE
-from streams_node.wal.tails import LogEnd
 
-_KNOWN = frozenset(("live", "timeout", "timeout_ms"))
-_PARTS_MAX = 1_000_000
 _SUBSCRIPTIONS_MAX = 100
 _MARK_BYTES = 8
-_TRIES = 3  # to see parts and log at one moment, and a stream without a commit under way
 _OPS = ("put", "get", "head", "list", "delete")
 _NAMES: Mapping[str, str] = {
     "generation": "manifest", "snapshot": "manifest", "pack": "segment", "segment": "segment",
@@ -55,59 +50,22 @@ ARTIFACTS = (
 
 async def read_details(context: Context, request: SubRequest) -> Reply[DetailsView]:
     """The details; with `live=long-poll` and the tag of those that are known, the next other ones."""
-    wait_ms = waiting(parameters(request.query_string, _KNOWN))
-    known = request.headers.get(b"if-none-match", b"").decode("latin-1")
-    state = await context.ledger.readable(request.name)
 
     async def make(state: StreamState) -> Shown:
         return await _made(context, state)
 
-    shown: Shown | None = None
-    if wait_ms is not None and known:
-        ms_max = context.settings.long_poll_ms_max
-        with context.live.attached(state, "long_poll") as hub:
-            seconds = min(wait_ms or ms_max, ms_max) / 1000
-            shown = await context.details.changed(state, hub, known, seconds, make)
-        state = await context.ledger.readable(request.name)
-    shown = shown or await context.details.shown(state, make)
-    return Reply(200, None, shown.body, tag=shown.tag)
-
-
-# --- one computation ------------------------------------------------------------------------------------------------
-
-
-class _Stored(NamedTuple):
-    """What memory knows of a stream, of one moment, all of it on disk."""
-
-    tail: LogEnd
-    closed: bool
-    ts: int
-    stream_seq: str | None
-    change: int
-    meaning: Meaning | None
-    meaning_number: int
-    first_seq: int
-
-
-class _Sealed(NamedTuple):
-    moment: Moment
-    parts: Parts
-    looked: Looked
-    measured: Measured
+    return await watched(context, request, "details", make)
 
 
 async def _made(context: Context, state: StreamState) -> Shown:
-    stored = await _stored(context, state)
-    if stored.meaning is not None and stored.meaning.problem is not None:
-        raise stored.meaning.problem
+    stored = await stored_now(context, state)
     generation, version = context.tiers.generation, context.subscriptions.registry.version
     subscriptions, who = _subscriptions(context, state)
     standing = standing_of(state, stored.meaning)
-    sealed = await _sealed(context, state, stored, standing)
+    sealed = await sealed_now(context, state, stored)
     moment, parts = sealed.moment, sealed.parts
-    number = (parts.located[-1].end_seq if parts.located else 0) + moment.moves
     texts = await context.details.kept.of(state.id, "texts", stored.meaning_number, lambda: _texts(context, standing))
-    index_status = status_view(state, sealed.measured, number)
+    index_status = status_view(state, sealed.measured, sealed.number)
     view = DetailsView(
         stream=_stream(state, stored, standing, moment, parts),
         profile=cast("Any", msgspec.Raw(texts[0])),
@@ -122,51 +80,6 @@ async def _made(context: Context, state: StreamState) -> Shown:
     return Shown(tag, msgspec.json.encode(view), stored.change, generation, version)
 
 
-async def _stored(context: Context, state: StreamState) -> _Stored:
-    for _ in range(_TRIES):
-        await context.ledger.settle(state)
-        if state.settled:  # on a busy stream another commit may be under way; then its time may run ahead of its end
-            break
-    own = 0 if state.lineage is None else state.lineage.fork_seq
-    return _Stored(
-        state.tail,
-        state.tail_closed,
-        state.ts,
-        state.stream_seq,
-        state.change,
-        state.tail_meaning,
-        state.tail_meaning_number,
-        max(state.earliest_seq, own),
-    )
-
-
-async def _sealed(context: Context, state: StreamState, stored: _Stored, standing: Standing) -> _Sealed:
-    readers, kept, workshop = context.database.readers, context.details.kept, context.ledger.workshop
-    tail, reader = stored.tail, context.tiers.reader
-    moment = await readers.run(look, state.id, tail)
-    parts = summed([], 0)
-    for _ in range(_TRIES):
-
-        async def find() -> Parts:
-            if reader is None:
-                return summed([], 0)
-            located = await reader.located(state.id, stored.first_seq, _PARTS_MAX)
-            return await workshop.promote(lambda: summed(located, tail.seq))
-
-        before = moment.generation
-        parts = await kept.of(state.id, "parts", (before, stored.first_seq), find)
-        moment = await readers.run(look, state.id, tail)
-        if moment.generation == before:
-            break
-
-    async def index() -> tuple[Looked, Measured]:
-        looked = await readers.run(look_at_indexes, state.id)
-        return looked, await workshop.promote(lambda: measured(looked, standing.registry, parts.located))
-
-    key = (parts.mark, moment.moves, stored.meaning_number)
-    return _Sealed(moment, parts, *await kept.of(state.id, "indexes", key, index))
-
-
 async def _texts(context: Context, standing: Standing) -> tuple[bytes, bytes]:
     return profile_text(standing), await context.ledger.workshop.make(standing.registry.encode)
 
@@ -174,7 +87,7 @@ async def _texts(context: Context, standing: Standing) -> tuple[bytes, bytes]:
 # --- its parts ------------------------------------------------------------------------------------------------------
 
 
-def _stream(state: StreamState, stored: _Stored, standing: Standing, moment: Moment, parts: Parts) -> StreamDetails:
+def _stream(state: StreamState, stored: Stored, standing: Standing, moment: Moment, parts: Parts) -> StreamDetails:
     tail = stored.tail
     ends = state.expires_us if state.expires_us is not None else state.dies_us
     rows, size = str(tail.seq - moment.open_seq), str(moment.open_bytes)
@@ -219,7 +132,7 @@ def _subscriptions(context: Context, state: StreamState) -> tuple[StreamSubscrip
     return StreamSubscriptions(len(found), named, first), mark.hexdigest() if found else ""
 
 
-def _storage(context: Context, sealed: _Sealed, status: IndexStatusView) -> StorageDetails:
+def _storage(context: Context, sealed: Sealed, status: IndexStatusView) -> StorageDetails:
     moment, parts = sealed.moment, sealed.parts
     lexicon, exact = _bytes(sealed.looked, "lexicon"), _bytes(sealed.looked, "exact")
     companions = {each: _bytes(sealed.looked, each) for each in ("companion", "rollups", "metrics")}

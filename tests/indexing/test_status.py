@@ -21,6 +21,7 @@ from tests.indexing.world import (
     sealed,
     told,
 )
+from tests.tiers.node import until
 
 A = "/v1/stream/a"
 RUN = {
@@ -211,6 +212,69 @@ async def _attached(node: InProcess) -> None:
     async with asyncio.timeout(10):
         while not node.context.live.readers["long_poll"]:  # noqa: ASYNC110 - nobody rings for that
             await asyncio.sleep(0.005)
+
+
+@on_loop
+async def test_many_waiters_hear_of_a_flush_with_one_computation(tmp_path: Path) -> None:
+    """Of a stream that has no index: nobody but the catalogue tells of it."""
+    async with indexed(tmp_path / "node", long_poll_ms_max=30_000, request_ms_max=60_000) as node:
+        await create(node, A, declared=None)
+        await append(node, A, [{"k": "x"}] * 3)
+        await node.context.ledger.committer.settled()
+        tag, watches = (await status(node)).headers["etag"], node.context.details
+        query = "?live=long-poll&timeout_ms=30000"
+        waiting = [asyncio.ensure_future(status(node, query=query, tag=tag)) for _ in range(20)]
+        await until(lambda: watches.waiting == 20, "all wait")
+        made = watches.made
+        await sealed(node)
+        replies = await asyncio.gather(*waiting)
+        assert {reply.status for reply in replies} == {200}
+        assert len({reply.body for reply in replies}) == 1
+        assert told(replies[0])["segments"] == {"total_count": 1, "uploaded_count": 1}
+        assert watches.made - made < 10
+        assert watches.waiting == 0
+
+
+@on_loop
+async def test_whoever_waits_hears_that_sealed_parts_were_merged(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        driver = FakeDriver(node)
+        await create(node, A)
+        for _ in range(8):
+            await append(node, A, [{"k": "x"}] * 5)
+            await sealed(node)
+        await driver.finish()
+        reply = await status(node)
+        assert told(reply)["segments"]["total_count"] == 8
+    async with indexed(tmp_path / "node", compaction_packs=2, long_poll_ms_max=30_000) as node:
+        parts = 8
+        while parts == 8:  # whatever else it hears of
+            tag = reply.headers["etag"]
+            reply = await status(node, query="?live=long-poll&timeout_ms=30000", tag=tag)
+            assert (reply.status, reply.headers["etag"] != tag) == (200, True)
+            parts = told(reply)["segments"]["total_count"]
+        assert 0 < parts < 8
+        assert told(reply)["routing_key_index"]["indexed_segment_count"] == parts
+
+
+@on_loop
+async def test_of_a_fork_its_own_parts_are_counted_as_in_its_details(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        driver = FakeDriver(node)
+        await create(node, A)
+        await append(node, A, [{"k": "x"}] * 3)
+        await sealed(node)
+        assert (await ask(node, "PUT", "/v1/stream/f", {**JSON, "stream-forked-from": A})).status == 201
+        await append(node, "/v1/stream/f", [{"k": "y"}] * 2)
+        await sealed(node)
+        view = await seen(node, "/v1/stream/f")
+        assert (view["segments"]["total_count"], view["routing_key_index"]["lag_segments"]) == (1, 1)
+        reply = await ask(node, "POST", "/v1/stream/f/_index/rebuild")
+        assert set(told(reply)["entries"].values()) == {2}
+        await driver.finish()
+        view = await seen(node, "/v1/stream/f")
+        assert view == told(await ask(node, "GET", "/v1/stream/f/_details"))["index_status"]
+        assert (view["routing_key_index"]["lag_segments"], view["routing_key_index"]["object_count"]) == (0, 1)
 
 
 @on_loop
