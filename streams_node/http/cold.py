@@ -46,7 +46,10 @@ def _as_ours(request: Request[Any, Any, State], failure: HTTPException) -> NoRet
         case 404:
             raise Missing("there is nothing at this address") from failure
         case 405:
-            raise MethodNotAllowed(request.method, _allowed(request.scope["path"])) from failure
+            allowed = _allowed(request.scope["path"])
+            if request.method in allowed.split(", "):  # of what is there; the path lacks something that it needs
+                raise Missing("there is nothing at this address") from failure
+            raise MethodNotAllowed(request.method, allowed) from failure
         case status if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             raise InvalidRequest("the request", "well formed", failure.detail) from failure
         case _:

@@ -48,6 +48,8 @@ def parse(pattern: str) -> Segments:
     if len(pattern.encode("utf-8", "surrogatepass")) > PATTERN_BYTES_MAX:
         raise BadSubscription(f"`pattern` may have {PATTERN_BYTES_MAX} bytes")
     segments = tuple(pattern.strip("/").split("/"))
+    if segments == (DEFAULT_BUCKET, ANY):
+        raise BadSubscription(f"no glob is for all of `{DEFAULT_BUCKET}`: its streams are matched by `*`")
     if segments[0] == DEFAULT_BUCKET and len(segments) == 2:  # noqa: PLR2004 - `_default/x` is the stream `x`
         segments = segments[1:]
     if len(segments) > SEGMENTS_MAX or segments.count(ANY) > ANY_MAX:
@@ -55,7 +57,9 @@ def parse(pattern: str) -> Segments:
     for segment in segments:
         if not segment:
             raise BadSubscription("`pattern` must have no empty segment")
-        if ("*" in segment and segment not in {ONE, ANY}) or not segment.isprintable():
+        if not segment.isprintable():
+            raise BadSubscription("`pattern` must have printable characters only")
+        if "*" in segment and segment not in {ONE, ANY}:
             raise BadSubscription("`*` and `**` in `pattern` stand for whole segments")
     return segments
 

@@ -139,6 +139,7 @@ def test_streams_that_are_named(tmp_path: Path) -> None:
         await client.held("s", "/release", claim)
         claim = await client.claim("s")
         assert [each["path"] for each in claim["streams"] if each["has_pending"]] == ["events/a"]
+        assert code(await client.of("s", "DELETE", "/streams/%2F")) == (404, "not_found")
         for part in ("/streams", "/streams/x"):
             method = "DELETE" if part == "/streams/x" else "POST"
             assert code(await client.of("none", method, part, added)) == (404, "SUBSCRIPTION_NOT_FOUND")
