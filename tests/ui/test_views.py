@@ -215,6 +215,22 @@ def test_a_brush_over_the_histogram_narrows_the_query(window: Open) -> None:
     expect(page.get_by_label("Query")).to_have_value("level:error")
 
 
+def test_columns_of_the_histogram_are_chosen_by_keys(window: Open) -> None:
+    page = window().open("#/s/requests/search?q=level:error")
+    expect(page.locator(".histogram-head")).to_contain_text("records by at")
+    chart = page.locator(".histogram .chart")
+    chart.focus()
+    for key in ("End", "Shift+ArrowLeft", "Shift+ArrowLeft"):
+        page.keyboard.press(key)
+    told = page.locator(".histogram [role=status]").last
+    expect(told).to_have_text(re.compile(r".* to .*: \d+ records?"))
+    wanted = int(re.search(r": (\d+) record", told.inner_text())[1])  # type: ignore[index]
+    assert page.locator(".histogram .u-select").evaluate("box => box.clientWidth") > 0
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Query")).to_have_value(re.compile(r'level:error at:>="2.*" at:<"2.*"'))
+    expect(page.locator(".coverage strong")).to_have_text(re.compile(rf"^{wanted} hits?"))
+
+
 def test_a_query_that_cannot_be_understood_is_pointed_at(window: Open) -> None:
     page = window().open("#/s/requests/search?q=card AND")
     expect(page.locator(".pointer")).to_contain_text("Expected clause in search query")
@@ -234,6 +250,7 @@ def test_indexes_storage_and_the_node_are_told_of(window: Open) -> None:
     expect(page.get_by_text(re.compile("Everything is in the object store|It has begun"))).to_be_visible()
     page.get_by_role("link", name="Index").click()
     expect(page.get_by_text("indexes are behind")).to_be_visible()
+    expect(page.get_by_text("This node starts no index driver")).to_be_visible()
     page.get_by_role("button", name="Index now").click()
     page.get_by_role("dialog").get_by_role("button", name="Index", exact=True).click()
     expect(page.get_by_text("Asked for.")).to_be_visible()

@@ -1,7 +1,7 @@
 // A chart over time: uPlot, in the colours of the page, as wide as its place.
-import { effect, html, signal, useEffect, useRef } from "../lib/html.js";
+import { effect, html, signal, useEffect, useRef, useState } from "../lib/html.js";
 import uPlot from "../vendor/uplot.js";
-import { bytes, short } from "../lib/format.js";
+import { bytes, plural, short } from "../lib/format.js";
 import { theme } from "../views/theme.js";
 
 const turn = signal(0); // grows when the reader's system changes its colours
@@ -17,7 +17,8 @@ function colour(box, name, part = 100) {
   return found;
 }
 
-// `data` is [times in seconds, values, ...]. `bars` draws columns; `onSelect(from, to)` is told of a brush, in seconds.
+// `data` is [times in seconds, values, ...]. `bars` draws columns; `onSelect(from, to)` is told of a brush, in
+// seconds: one that is dragged, or columns that are chosen with the arrow keys.
 export function Chart({ data, label, height = 130, bars = false, series = [{ colour: "--accent" }], show = short, onSelect }) {
   const box = useRef(null);
   const plot = useRef(null);
@@ -40,8 +41,41 @@ export function Chart({ data, label, height = 130, bars = false, series = [{ col
     };
   }, [height, bars, series.length]);
   useEffect(() => plot.current?.setData(data), [data]);
-  return html`<div class="chart" role="img" aria-label=${label} ref=${box} style=${{ height: `${height}px` }}></div>`;
+  const chart = (rest) => html`<div class="chart" aria-label=${label} ref=${box} style=${{ height: `${height}px` }} ...${rest}></div>`;
+  const keys = useColumns(plot, data, onSelect);
+  if (!onSelect) return chart({ role: "img" });
+  return html`${chart({ role: "group", tabindex: 0, onKeyDown: keys.pressed })}<span class="visually-hidden" role="status">${keys.said}</span>`;
 }
+
+// Columns chosen by keys: arrows move, with Shift they take more, Enter is what letting go of the mouse is.
+function useColumns(plot, data, onSelect) {
+  const [chosen, choose] = useState(null); // the first one, and the one that was moved to last
+  const [times, counts] = data;
+  const [low, high] = chosen ? [Math.min(...chosen), Math.max(...chosen)] : [];
+  const end = (at) => times[at] + (times[1] - times[0] || 1);
+  useEffect(() => choose(null), [data]);
+  useEffect(() => {
+    if (!onSelect || !plot.current) return;
+    const at = (seconds) => plot.current.valToPos(seconds, "x");
+    const span = chosen ? { left: at(times[low]), width: at(end(high)) - at(times[low]) } : { left: 0, width: 0 };
+    plot.current.setSelect({ top: 0, height: chosen ? plot.current.over.clientHeight : 0, ...span }, false);
+  }, [chosen]);
+  const pressed = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, Home: -times.length, End: times.length }[event.key];
+    if (event.key === "Enter" && chosen) onSelect(times[low], end(high));
+    else if (event.key === "Escape") choose(null);
+    else if (step) {
+      event.preventDefault();
+      const from = chosen ? chosen[1] : step > 0 ? -1 : times.length;
+      const to = Math.min(times.length - 1, Math.max(0, from + step));
+      choose([event.shiftKey && chosen ? chosen[0] : to, to]);
+    }
+  };
+  const sum = chosen ? counts.slice(low, high + 1).reduce((all, each) => all + each, 0) : 0;
+  return { pressed, said: chosen ? `${spoken(times[low])} to ${spoken(end(high))}: ${plural(sum, "record")}` : "" };
+}
+
+const spoken = (seconds) => new Date(seconds * 1000).toLocaleString("en-GB");
 
 function options({ box, height, bars, series, show, onSelect }) {
   const quiet = colour(box, "--quiet");

@@ -53,7 +53,7 @@ function Drawn({ name, search, q, use, rollup }) {
 
 const said = (data) => {
   const most = data.counts.indexOf(Math.max(...data.counts));
-  return `${count(data.sum)} records over time; most, ${count(data.counts[most])}, at ${new Date(data.times[most] * 1000).toLocaleString("en-GB")}. Drag to choose a range.`;
+  return `${count(data.sum)} records over time; most, ${count(data.counts[most])}, at ${new Date(data.times[most] * 1000).toLocaleString("en-GB")}. Drag to choose a range, or use the arrow keys, Shift to take more, and Enter.`;
 };
 
 async function read({ name, search, q, rollup, span, signal }) {

@@ -1,11 +1,12 @@
 // How far the indexes of a stream are.
 import { html, useSignal } from "../lib/html.js";
-import { post, streamPath } from "../lib/api.js";
+import { asJson, post, streamPath } from "../lib/api.js";
 import { age, bytes, count, duration, plural } from "../lib/format.js";
-import { useNow } from "../lib/load.js";
+import { useLoad, useNow } from "../lib/load.js";
 import { Dialog, Trouble } from "../parts/dialog.js";
 import { Empty } from "../parts/states.js";
 
+const ASK_MS = 5000;
 const MEANING = {
   exact: "values of fields",
   col: "columns: ranges, sorting",
@@ -32,7 +33,8 @@ export function Indexes({ name, data }) {
         <button class="plain" onClick=${() => (asking.value = true)}>Index now…</button>
       </div>
       <p class="quiet">Nothing is missing from answers meanwhile: what is not indexed is looked through, which takes longer. Small streams are not worth an index and stay without one until you ask for it.</p>
-      <div role="status">${said.value && html`<div class="notice good"><strong>Asked for.</strong><p>${said.value}</p></div>`}</div>
+      <div role="status">${said.value && (behind || !said.value.waits) && html`<div class="notice good"><strong>Asked for.</strong><p>${said.value.text}</p></div>`}</div>
+      ${behind > 0 && html`<${Drivers} />`}
       <section class="card wide-table" tabindex="0" role="region" aria-label="Index families">
         <table>
           <thead><tr><th scope="col">Index</th><th scope="col">Sealed parts covered</th><th scope="col" class="number">Behind</th><th scope="col" class="number">Size</th><th scope="col" class="number">Objects</th><th scope="col">Updated</th></tr></thead>
@@ -53,11 +55,26 @@ export function Indexes({ name, data }) {
   `;
 }
 
+// Who would do it: the node says so to operators, and others do not see it.
+function Drivers() {
+  const now = useNow(ASK_MS);
+  const { data } = useLoad((signal) => asJson("/v1/server/_details", { signal }).catch(() => null), [now]);
+  if (!data) return null;
+  const { claims, due_streams: due, driver } = data.runtime.indexing;
+  const problems = data.problems.filter(({ code }) => code.startsWith("index_"));
+  return html`
+    <p class="small quiet">${claims ? `${plural(claims, "piece")} of work ${claims === 1 ? "is" : "are"} with index drivers.` : driver === "off" ? "This node starts no index driver, and none has work of it now." : "No index driver is at work now."} ${plural(due, "stream waits", "streams wait")} on this node.</p>
+    ${problems.map((each) => html`<div class="notice warn" key=${each.code}><strong>${each.message}</strong><p>${each.hint}</p></div>`)}
+  `;
+}
+
 const Meter = ({ part, whole }) => html`<div class="meter" role="img" aria-label=${`${part} of ${whole}`}><i style=${{ width: `${whole ? (100 * part) / whole : 0}%` }}></i></div>`;
 
 function told(view) {
   const parts = Object.entries(view.entries).filter(([, entries]) => entries);
-  return parts.length ? `${parts.map(([family, entries]) => `${family}: ${plural(entries, "entry", "entries")}`).join("; ")}. It begins when an index driver is free.` : "There was nothing left to index.";
+  if (!parts.length) return { text: "There was nothing left to index." };
+  const all = parts.map(([family, entries]) => `${family}: ${plural(entries, "entry", "entries")}`).join("; ");
+  return { text: `${all}. It begins when an index driver is free.`, waits: true };
 }
 
 function Rebuild({ name, close, done }) {
