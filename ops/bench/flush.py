@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import sql
 from ops.bench import machine
-from ops.bench.payloads import SEED, json_batch
-from streams_node.protocol.frames import Elements, Piece, cut_bytes, cut_elements, json_elements
+from ops.bench.payloads import SEED, SERVICES, json_batch
+from streams_node.protocol.frames import Elements, Piece, cut_bytes, cut_elements, json_elements, keyed
 from streams_node.segmenter.build import build
 from streams_node.segmenter.messages import Built, Order
 from streams_node.wal.heads import CONTINUES, FIRST
@@ -63,6 +63,13 @@ def in_batches(size: int) -> Iterator[Append]:
         yield 1, cut_elements(Elements.of(events[first : first + 1000]), PIECE_BYTES)
 
 
+def in_keyed_batches(size: int) -> Iterator[Append]:
+    """The same, where each event has a routing key of its own."""
+    for stream, pieces in in_batches(size):
+        events = sum(piece.entries for piece in pieces)
+        yield stream, keyed(pieces, [SERVICES[at * 7919 % len(SERVICES)] for at in range(events)])
+
+
 def in_small_batches(size: int) -> Iterator[Append]:
     """A few dozen streams that are sent ten events at a time."""
     events = entries()
@@ -94,6 +101,7 @@ def large_entries(size: int) -> Iterator[Append]:
 
 SHAPES = (
     Shape("1 stream, 1,000 entries an append", in_batches),
+    Shape("1 stream, 1,000 entries an append, each with a key", in_keyed_batches),
     Shape("64 streams, 10 entries an append", in_small_batches),
     Shape("64 streams, 1 entry an append", one_by_one),
     Shape("30,000 streams × 2 entries", many_streams),
@@ -119,7 +127,7 @@ def fill(path: Path, appends: Iterator[Append]) -> int:
             db.execute(
                 statement,
                 (row, stream, seq, piece.entries, ordinal + 1, before, 0, position, BIRTH_US + row, flags, 0,
-                 None, None, None, None, piece.lens, None, piece.payload),
+                 None, None, None, None, piece.lens, piece.keys, piece.payload),
             )  # fmt: skip
             tails[stream] = (seq + piece.entries, ordinal + 1, position + piece.size, row)
             flags = 0

@@ -106,7 +106,7 @@ SELECT l.row_id, l.seq, l.count, l.flags, l.ts, l.lens, l.keys, l.payload FROM h
 -- name: scan_keys
 -- Of the rows of one stream in a stretch of the log, oldest first, which may hold entries with a key: all but their payloads.
 SELECT row_id, seq, count, coalesce(length(keys), 0),
-       CASE WHEN keys = :whole THEN 1 ELSE substr(keys, 1, 1) = x'02' AND instr(keys, :part) > 0 END
+       CASE WHEN keys = :whole THEN 1 ELSE substr(keys, 1, 1) IN (x'02', x'03') AND instr(keys, :part) > 0 END
   FROM log WHERE row_id BETWEEN :first AND :last AND stream = :stream ORDER BY row_id;
 
 -- name: walk_keys
@@ -117,7 +117,7 @@ WITH RECURSIVE hop (row_id, prev_row) AS (
     SELECT l.row_id, l.prev_row FROM hop JOIN log AS l ON l.row_id = hop.prev_row WHERE hop.row_id > :first
 )
 SELECT l.row_id, l.seq, l.count, coalesce(length(l.keys), 0),
-       CASE WHEN l.keys = :whole THEN 1 ELSE substr(l.keys, 1, 1) = x'02' AND instr(l.keys, :part) > 0 END
+       CASE WHEN l.keys = :whole THEN 1 ELSE substr(l.keys, 1, 1) IN (x'02', x'03') AND instr(l.keys, :part) > 0 END
   FROM hop JOIN log AS l USING (row_id);
 
 -- name: read_row

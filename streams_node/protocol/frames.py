@@ -5,6 +5,7 @@ payload   entry                           one entry, or a piece of one
 lens      u32le u32le u32le               length of each entry; absent for one entry or a piece of one
 keys      01 utf-8                        every entry has this routing key
           02 (u32le length, utf-8)*       one key an entry; length ffffffff is "no key"
+          03 u8 (u32le length, utf-8)* u8*  a few keys: their number less one, each of them, and which an entry has
 """
 
 import re
@@ -20,6 +21,8 @@ import msgspec
 
 KEY_FOR_ALL = b"\x01"
 KEY_PER_ENTRY = b"\x02"
+KEY_OF_FEW = b"\x03"
+_FEW = 256
 _NO_KEY = 0xFFFFFFFF
 _KEY_BYTES = struct.Struct("<I")
 _WHITE = b" \t\r\n"
@@ -180,10 +183,17 @@ def pack_key(key: str | None) -> bytes | None:
 
 def pack_keys(keys: Sequence[str | None]) -> bytes | None:
     """The blob of a routing key per entry; None when no entry has one."""
-    if all(key is None for key in keys):
-        return None
-    packed = {key: _packed(key) for key in set(keys)}
-    return KEY_PER_ENTRY + b"".join([packed[key] for key in keys])
+    few = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+    if len(few) <= 1:
+        return pack_key(next(iter(few), None))
+    if len(few) > _FEW:
+        return pack_each(keys)
+    return b"%b%c%b%b" % (KEY_OF_FEW, len(few) - 1, b"".join(map(_packed, few)), bytes(map(few.__getitem__, keys)))
+
+
+def pack_each(keys: Sequence[str | None]) -> bytes:
+    """The blob of keys that hardly repeat."""
+    return KEY_PER_ENTRY + b"".join(map(_packed, keys))
 
 
 def _packed(key: str | None) -> bytes:
@@ -215,10 +225,29 @@ def unpack_keys(blob: bytes | None, count: int) -> list[str | None]:
         return [None] * count
     if blob[:1] == KEY_FOR_ALL:
         return [blob[1:].decode("utf-8")] * count
+    if blob[:1] == KEY_OF_FEW:
+        keys, places = unpack_few(blob)
+        return [keys[place] for place in places]
+    return _unpacked(blob, 1, len(blob))[0]
+
+
+def unpack_few(blob: bytes) -> tuple[list[str | None], bytes]:
+    """The keys of a blob of few, and which of them each entry has."""
+    count = 1 + int.from_bytes(blob[1:2])
+    keys, at = _unpacked(blob, 2, count)
+    if len(keys) != count:
+        raise ValueError("routing keys are cut off")
+    return keys, blob[at:]
+
+
+def _unpacked(blob: bytes, at: int, most: int) -> tuple[list[str | None], int]:
+    """The keys that lie in a blob from somewhere on, and where they end."""
     keys: list[str | None] = []
     add, known, read = keys.append, dict[bytes, str](), _KEY_BYTES.unpack_from
-    at, last = 1, len(blob) - _KEY_BYTES.size
-    while at <= last:
+    last = len(blob) - _KEY_BYTES.size
+    for _ in range(most):
+        if at > last:
+            break
         (length,) = read(blob, at)
         at += 4
         if length == _NO_KEY:
@@ -230,4 +259,4 @@ def unpack_keys(blob: bytes | None, count: int) -> list[str | None]:
         if key is None:
             key = known[raw] = raw.decode("utf-8")
         add(key)
-    return keys
+    return keys, at

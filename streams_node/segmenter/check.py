@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams_node.protocol.frames import KEY_FOR_ALL, pack_keys, unpack_keys, unpack_lens
+from streams_node.protocol.frames import KEY_FOR_ALL, KEY_OF_FEW, pack_each, unpack_few, unpack_keys, unpack_lens
 from streams_node.segmenter.columns import Rows, Stretches
 from streams_node.wal.heads import CONTINUES, FIRST
 
 _LEN_BYTES = 4
+_NOT_ONE_EACH = "it does not have one routing key an entry"
 _NO = pa.scalar(False)  # noqa: FBT003 - pyarrow's own signature
 
 
@@ -134,11 +135,14 @@ def _wrong_keys(blob: bytes | None, count: int) -> str | None:
     if blob is None:
         return None
     try:
+        if blob[:1] == KEY_OF_FEW:
+            few, places = unpack_few(blob)
+            return None if len(places) == count and max(places, default=-1) < len(few) else _NOT_ONE_EACH
         keys = unpack_keys(blob, count)
     except (UnicodeDecodeError, ValueError):
         return "its routing keys are no text"
     if len(keys) != count:
-        return "it does not have one routing key an entry"
-    if blob[:1] != KEY_FOR_ALL and pack_keys(keys) != blob:  # unpacking is lenient
+        return _NOT_ONE_EACH
+    if blob[:1] != KEY_FOR_ALL and pack_each(keys) != blob:  # unpacking is lenient
         return "its routing keys are cut off"
     return None

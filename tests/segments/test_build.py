@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streams_node.placement.made import Made, Seal
-from streams_node.protocol.frames import pack_keys
+from streams_node.protocol.frames import pack_each, pack_keys
 from streams_node.segmenter import rows, slices
 from streams_node.segmenter.build import build, seal
 from streams_node.segmenter.messages import Order, seal_of
@@ -255,9 +255,11 @@ def test_a_forks_entries_begin_where_it_was_forked(log: Log) -> None:
 def test_keys_of_single_entries_are_kept(log: Log) -> None:
     log.append(1, [b"a", b"b", b"c"], keys=pack_keys(["x", None, ""]))
     log.append(1, [b"d"], key="x")
-    log.append(2, [b"e"])
-    table = pq.read_table(sealed(log).objects[0].file)
-    assert table.column("key").to_pylist() == ["x", None, "", "x", None]
+    log.append(1, [b"e", b"f"], keys=pack_each([None, "y"]))
+    log.append(2, [b"g"])
+    seal = sealed(log)
+    assert seal.stuck == []
+    assert pq.read_table(seal.objects[0].file).column("key").to_pylist() == ["x", None, "", "x", None, "y", None]
 
 
 def test_thousands_of_rows_of_one_entry_each_are_sealed_byte_by_byte(log: Log) -> None:
@@ -305,6 +307,12 @@ DAMAGE = {
     "another sequence": {"seq": 9},
     "keys for others": {"keys": pack_keys(["x", "y"])},
     "keys that are no text": {"keys": b"\x01\xff"},
+    "one key too many": {"keys": pack_each(["x", None, "y", "z"])},
+    "a few keys of too many": {"keys": pack_keys(["x", "y", "x", "y"])},
+    "a few keys that are none": {"keys": b"\x03"},
+    "a few keys that are cut off": {"keys": b"\x03\x01\x01\0\0\0x\0\0\0"},
+    "a few keys that are no text": {"keys": b"\x03\0\x01\0\0\0\xff\0\0\0"},
+    "a key that is not among the few": {"keys": b"\x03\0\x01\0\0\0x\0\0\x01"},
     "keys that are cut off": {"keys": b"\x02\x09"},
     "a key that is cut off": {"keys": b"\x02\xff\xff\xff\xff\xff\xff\xff\xff\x09\0\0\0abc"},
     "a piece out of nowhere": {"flags": 5},

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import anyio
 import pytest
 
+from streams_node.protocol import frames
 from streams_node.read.keyed import log_chunk
 from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.wal import tails
@@ -66,12 +67,13 @@ def bytes_read() -> int:
 
 @pytest.fixture
 def split(monkeypatch: pytest.MonkeyPatch) -> random.Random:
-    """Rows of any size count as large, and stretches are short."""
+    """Rows of any size count as large, stretches are short, and keys may be too many to be a few."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # noqa: T201 - to run it again
     chance = random.Random(seed)
     monkeypatch.setattr(tails, "_SPLIT_BYTES", 0)
     monkeypatch.setattr(tails, "_SPAN_BYTES", chance.choice((1, 100, 3000, 1 << 26)))
+    monkeypatch.setattr(frames, "_FEW", chance.choice((1, 2, 256)))
     monkeypatch.setattr(tails, "ROWS_MAX", chance.choice((1, 2, 7, 4096)))
     return chance
 

@@ -18,6 +18,8 @@ from streams_node.protocol.frames import (
     cut_bytes,
     cut_elements,
     json_elements,
+    key_in_many,
+    pack_each,
     pack_key,
     pack_keys,
     pack_lens,
@@ -299,6 +301,17 @@ def test_a_key_per_entry_comes_back(per_entry: list[str | None]) -> None:
     blob = pack_keys(per_entry)
     assert (blob is None) == all(key is None for key in per_entry)
     assert unpack_keys(blob, len(per_entry)) == per_entry
+    assert unpack_keys(pack_each(per_entry), len(per_entry)) == per_entry
+
+
+@pytest.mark.parametrize("different", [1, 2, 255, 256, 257, 400])
+def test_many_keys_come_back_however_few_of_them_differ(different: int) -> None:
+    per_entry = [None if at % 7 == 6 else f"ä{at * 31 % different}" for at in range(1000)]
+    blob = pack_keys(per_entry)
+    assert blob is not None
+    assert unpack_keys(blob, 1000) == per_entry
+    assert all(key_in_many(key) in blob for key in per_entry if key is not None)  # what a search of the log looks for
+    assert len(blob) < len(pack_each(per_entry)) or different > 255  # with those that have none, more than fit
 
 
 @steady
@@ -310,4 +323,6 @@ def test_a_key_for_all_entries_comes_back(key: str | None, count: int) -> None:
 def test_the_bytes_of_keys() -> None:
     assert pack_key("a") == b"\x01a"
     assert pack_key("") == b"\x01"
-    assert pack_keys(["a", None, ""]) == b"\x02\x01\0\0\0a\xff\xff\xff\xff\0\0\0\0"
+    assert pack_keys(["a", "a"]) == pack_key("a")
+    assert pack_keys(["a", None, "", "a"]) == b"\x03\x02\x01\0\0\0a\xff\xff\xff\xff\0\0\0\0\0\x01\x02\0"
+    assert pack_each(["a", None, ""]) == b"\x02\x01\0\0\0a\xff\xff\xff\xff\0\0\0\0"
