@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Protocol
 
-from search.language import AllOf, AnyOf, NotOf, Plan, Target, Text, has_text, matcher, values, words
+from search.language import AllOf, AnyOf, NotOf, Plan, Target, Text, has_text, matcher, raw_values, values, words
 from search.language.plan import fields
 from streams_node.schema.search_config import Field, Kind
 
@@ -84,6 +84,8 @@ def bm25(plan: Plan, version: int, statistics: Statistics) -> Score:
         return lambda record: 0.0 if matches(record) else None
     if isinstance(plan, Text):
         found = [_target(plan, target, version, statistics) for target in plan.targets]
+        if len(found) == 1:
+            return found[0]
         return lambda record: max((each for each in [part(record) for part in found] if each is not None), default=None)
     assert isinstance(plan, AllOf | AnyOf)  # noqa: S101 - no other plan has text
     parts = [bm25(part, version, statistics) for part in plan.parts]
@@ -107,6 +109,8 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
         fixed = target.boost * (base + sum(weight for _, weight in weights))
         return lambda record: fixed if matches(record) else None
     tokens, average = _tokens(target.field, version), statistics.average(target.field)
+    if len(target.tokens) == 1 and not clause.prefix:  # to count a word says whether it is there, too
+        matches = _may_hold(target.field, version, *target.tokens)
 
     def score(record: object) -> float | None:
         if not matches(record):
@@ -116,10 +120,18 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
         total = base
         for token, weight in weights:
             count = found.count(token)
+            if not count:
+                return None
             total += weight * (1 + K1) * count / (count + norm)
         return total * target.boost
 
     return score
+
+
+def _may_hold(field: Field, version: int, token: str) -> Callable[[object], bool]:
+    """Whether a word is in the text of a field at all, perhaps within another word."""
+    read = raw_values(field, version)
+    return lambda record: any(value.__class__ is str and token in value.lower() for value in read(record))
 
 
 def _tokens(field: Field, version: int) -> Callable[[object], list[str]]:

@@ -9,7 +9,7 @@ from search.language import values
 
 _TEXT_BYTES_MAX = 1 << 14  # of a hit that is kept with its text: a larger one is read again if it is shown
 PAGE_BYTES_MAX = 32 << 20  # of records; a page with more ends before its size is reached, and has a next one
-_SPARE = 256  # hits above the size of a page, before the worst leave
+_SPARE = 64  # hits above the size of a page, before the worst leave
 Rank = tuple[Any, ...]  # what is shown first is smaller
 
 
@@ -47,6 +47,10 @@ class Top:
             kept = self.best()
             self._hits = {hit.seq: hit for hit in kept}
             self._worst = kept[-1].rank
+
+    def beyond(self, beginning: Rank) -> bool:
+        """Whether hits whose places begin like that are behind a page that is full already."""
+        return self._worst is not None and beginning > self._worst[: len(beginning)]
 
     def take_all(self, hits: Iterable[Hit]) -> None:
         for hit in hits:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from search.engine.sorting import place_of
-from search.language import matcher
+from search.language import Text, matcher
 from streams_node.answers.ranges import Range
 from streams_node.searching.hits import Hit, values_of
 from streams_node.searching.recent import Piece
@@ -26,7 +26,9 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
     by_offset, oldest_first = lead.by == "offset", lead.by == "offset" and not lead.descending
     matches = matcher(wanted.plan, wanted.version)
     scored = any(key.by == "score" for key in wanted.keys)
-    values, place = values_of(wanted.keys, wanted.version), place_of(wanted.keys)
+    by_score, plan = lead.by == "score", wanted.plan
+    judged = scored and isinstance(plan, Text) and not plan.phrase  # to score it is as quick as to tell that it matches
+    values, place, first = values_of(wanted.keys, wanted.version), place_of(wanted.keys), place_of(wanted.keys[:1])
     for piece, part in _parts(pieces, spans, oldest_first=oldest_first):
         if by_offset and settled(wanted, part, oldest_first=oldest_first):
             break
@@ -35,8 +37,10 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
             end = min(part.end, at + _AT_ONCE)
             for seq in range(at, end):
                 record = piece.records[seq - piece.first]
-                if matches(record):
+                if judged or matches(record):
                     score = wanted.score(record) if scored else None
+                    if (judged and score is None) or (by_score and wanted.top.beyond(first((score,)))):
+                        continue
                     row = values(record, seq, score or 0.0)
                     wanted.top.take(Hit(place(row), seq, score, row, piece.texts[seq - piece.first]))
             at = end
