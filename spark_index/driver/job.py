@@ -24,6 +24,7 @@ from spark_index.stores import shared
 from streams_node.errors import ObjectMissing, StoreCorrupt, StoreError
 from streams_node.objects import Checksum, Key, ObjectId, RetryingStore, WriteId
 from streams_node.objects.keys import index_filter_key, index_key
+from streams_node.testing.crashpoints import crash_point
 
 _REASON_CHARS = 500
 
@@ -61,6 +62,7 @@ class _Worker:
             for each in builds:
                 self.build([each])
             return
+        crash_point("task.built")
         self.outcome.failed.extend(failed)
         for one in made:
             self._put(one)
@@ -81,6 +83,7 @@ class _Worker:
         except Exception as problem:  # noqa: BLE001 - one merge that nobody foresaw must not stop all others for ever
             self.outcome.failed.extend(_failed(each.made, problem) for each in order.inputs)
             return
+        crash_point("task.merged")
         self._put(made)
         self.outcome.merged.append([made.object.made, *(each.made for each in order.inputs)])
         for path in paths.values():
@@ -91,6 +94,7 @@ class _Worker:
             for build in builds:
                 try:
                     builder.add(build, sealed_rows(self._sealed(build), build))
+                    crash_point("task.read")
                 except (ObjectMissing, StoreCorrupt, SourceDamaged) as problem:
                     failed.append(_failed(build.source.made, problem))
             return builder.finish(_new_id)
@@ -114,7 +118,9 @@ class _Worker:
         if made.filter is not None:
             self._store.put(index_filter_key(id_), made.filter, write_id=WriteId(f"{id_}-filter"))
             made.filter.unlink()
+            crash_point("task.put.between")
         self._store.put(index_key(made.object.family, id_), made.path, write_id=WriteId(id_))
+        crash_point("task.put")
         made.path.unlink()
         self.outcome.objects.append(made.object)
 

@@ -19,6 +19,7 @@ from spark_index.driver.logs import Log
 from spark_index.driver.tasks import Outcome, joined, tasks_of
 from spark_index.java import NoJava
 from spark_index.session import Session, cores_of, is_local
+from streams_node.testing.crashpoints import crash_point
 
 _CLAIM_WAIT_S = 20.0
 _CLAIM_PAUSE_S = 1.0  # between two claims of a node that does not wait
@@ -107,6 +108,7 @@ class Driver:
         return _BYTES_MAX if cores is None else min(_BYTES_MAX, cores * _BYTES_MAX_PER_CORE)
 
     def _work(self, claim: Claim) -> None:
+        crash_point("driver.claimed")
         began, lease = time.monotonic(), _Lease(claim, self._node, self._session, self._stopped)
         with lease.kept():
             try:
@@ -117,8 +119,10 @@ class Driver:
             except Exception as problem:  # noqa: BLE001 - Spark's failures have no common kind; the claim is given back
                 self._gave_up(claim, lease, problem)
                 return
+            crash_point("driver.done")
             took = round(time.monotonic() - began, 3)
             if self._commit(claim, lease, outcome):
+                crash_point("driver.committed")
                 self._failures = 0
                 failed = [msgspec.to_builtins(each) for each in outcome.failed]
                 self._log("committed", claim=claim.claim, seconds=took, objects=len(outcome.objects), failed=failed)

@@ -94,13 +94,13 @@ def test_workers_build_and_merge_what_is_claimed(
 def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
     session: Session, bucket: Bucket, node: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once before it has put anything, once after it has put it all and told nobody."""
+    """Once before it has put anything, twice after it has put it all and told nobody."""
     kills = tmp_path / "kills"
 
     def dies(data: bytes) -> bytes:
         before = len(kills.read_text()) if kills.exists() else 0
         outcome = job.run_task(data) if before else b""
-        if before < 2:
+        if before < 3:
             with kills.open("a") as file:
                 file.write("x")
             os.kill(os.getpid(), signal.SIGKILL)
@@ -111,7 +111,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
     held = {1: entries(0, 200)}
     node.give(put(bucket, held))
     drive(node, session, tmp_path)
-    assert kills.read_text() == "xx"
+    assert kills.read_text() == "xxx"
     assert len(node.commits) == 1
     assert len(set(node.covered())) == len(node.covered()) == 200
     assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
