@@ -35,6 +35,7 @@ from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
 from streams_node.metering import Metering
 from streams_node.observe import logs
+from streams_node.observe.busy import Busiest
 from streams_node.observe.metrics import Metrics
 from streams_node.observe.traces import TracesMissing
 from streams_node.protocol.times import SECOND_US
@@ -183,8 +184,11 @@ def _context(
             times = {"wait_ms": round((began - batch.opened) * 1000), "commit_ms": round((ended - began) * 1000)}
             log.warning("slow commit", appends=batch.appends, bytes=batch.bytes, streams=streams, **times)
 
+    busy_appends = Busiest(time.monotonic)
+
     def committed(batch: Batch) -> None:
         live.published(batch)
+        busy_appends.add_all([each[0].id for each in batch.touched])
         tiering.committed(batch)
         subscriptions.committed(batch)
 
@@ -215,6 +219,7 @@ def _context(
         jitter=random.random,
         subscriptions=subscriptions,
         details=details,
+        busy_appends=busy_appends,
         tiers=tiering,
     )
 

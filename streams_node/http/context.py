@@ -12,6 +12,7 @@ from streams_node.http.pressure import Pressure
 from streams_node.http.tiers import NoTiers, Tiers
 from streams_node.ingest.ledger import Ledger
 from streams_node.live.registry import Live
+from streams_node.observe.busy import Busiest
 from streams_node.observe.metrics import Metrics
 from streams_node.observe.traces import Spans, spans
 from streams_node.observe.vitals import Vitals
@@ -34,6 +35,8 @@ class Context:
     jitter: Callable[[], float]
     subscriptions: Subscriptions
     details: Watches
+    busy_appends: Busiest
+    busy_reads: Busiest = field(default_factory=lambda: Busiest(time.monotonic))
     tiers: Tiers = field(default_factory=NoTiers)
     searches: Searches = field(init=False)
     aggregates: Aggregates = field(init=False)

@@ -40,6 +40,7 @@ async def get(context: Context, target: Target, scope: Scope, receive: Receive, 
         start = await start_of(context, state, query.since_us)
     context.ledger.touch(state)
     await context.ledger.kept(state)
+    context.busy_reads.add(state.id)
     match query.mode:
         case Mode.SSE:
             return await event_stream(context, state, start, query, scope, receive, send)

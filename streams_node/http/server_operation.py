@@ -157,7 +157,11 @@ SERVER_FIELDS: Mapping[str, Mapping[str, str]] = {
         "pending_wal_bytes": "Of those in the log: the largest that wait for the object store.",
         "touch_journal_filter_bytes": "Empty: no stream has a journal.",
         "notifier_waiters": "Those that most wait for.",
+        "appends": "Those with the most appends over the last minute. None is counted twice; those of a stream with "
+        "less than 1/257 of the appends of ten seconds may be left out.",
+        "reads": "Those with the most reads, counted alike. An event stream is one read.",
     },
+    "BusyStreamView": {"stream": "Its name.", "per_second": "How many there were, a second."},
     "TiersView": {
         "store": "`folder`, `s3` or `memory`.",
         "opened": "Whether the bucket is known to be this node's.",

@@ -150,11 +150,18 @@ class WaitedStreamView(msgspec.Struct):
     total_waiters: int
 
 
+class BusyStreamView(msgspec.Struct):
+    stream: str
+    per_second: float
+
+
 class TopStreamsView(msgspec.Struct):
     local_storage_bytes: list[LocalStreamView]
     pending_wal_bytes: list[PendingStreamView]
     touch_journal_filter_bytes: list[TouchStreamView]
     notifier_waiters: list[WaitedStreamView]
+    appends: list[BusyStreamView]
+    reads: list[BusyStreamView]
 
 
 class TiersView(msgspec.Struct):

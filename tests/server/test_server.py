@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from streams_node import __version__
 from streams_node.errors import Unavailable
 from streams_node.testing.inprocess import InProcess, in_process
@@ -45,6 +47,8 @@ TOP: dict[str, list[Any]] = {
     "pending_wal_bytes": [],
     "touch_journal_filter_bytes": [],
     "notifier_waiters": [],
+    "appends": [],
+    "reads": [],
 }
 
 
@@ -217,6 +221,24 @@ async def test_who_waits_is_counted_by_stream(tmp_path: Path) -> None:
             {"stream": "a", "waiters": 1, "details_waiters": 0, "total_waiters": 1}
         ]
         await running.hang_up()
+
+
+@on_loop
+async def test_the_busiest_streams_are_told_of(tmp_path: Path) -> None:
+    async with in_process(tmp_path, **ROOMY) as node:
+        for name, appends, reads in (("shop/quiet", 1, 3), ("busy", 4, 1)):
+            await create(node, f"/v1/stream/{name}", declared=None)
+            for _ in range(appends):
+                await append(node, f"/v1/stream/{name}", [1, 2])
+            for _ in range(reads):
+                assert (await ask(node, "GET", f"/v1/stream/{name}?offset=-1")).status == 200
+        await node.context.ledger.committer.settled()
+        top = (await told(node))["runtime"]["top_streams"]
+        for what, first, second, share in (("appends", "busy", "shop/quiet", 4), ("reads", "shop/quiet", "busy", 3)):
+            assert [each["stream"] for each in top[what]] == [first, second]
+            most, least = (each["per_second"] for each in top[what])
+            assert most == pytest.approx(share * least, abs=0.05 * share)
+            assert 0 < least <= 1
 
 
 @on_loop

@@ -258,6 +258,8 @@ def test_indexes_storage_and_the_node_are_told_of(window: Open) -> None:
     expect(page.locator(".charts .card")).to_have_count(9)
     expect(page.locator(".charts canvas").first).to_be_visible()
     expect(page.get_by_role("heading", name="Largest on this disk")).to_be_visible()
+    busiest = page.locator(".card").filter(has=page.get_by_role("heading", name="Most appends"))
+    expect(busiest.locator("dl.rows > div, p.quiet").first).to_be_visible()
 
 
 def test_what_changes_beside_the_page_is_seen_without_a_reload(window: Open, api: Api) -> None:

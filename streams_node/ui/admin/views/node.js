@@ -4,6 +4,7 @@ import { bytes, count, duration, plural, short } from "../lib/format.js";
 import { link } from "../lib/link.js";
 import { useNow } from "../lib/load.js";
 import { place } from "../lib/place.js";
+import { streamLink } from "../lib/route.js";
 import { levels, means, rates, vitals, watchVitals } from "../lib/vitals.js";
 import { Chart } from "../parts/chart.js";
 import { Failure, Icon, Loading } from "../parts/states.js";
@@ -115,9 +116,22 @@ function Parts({ runtime }) {
           <${Row} term="Appends queued">${count(queue.requests)}, ${bytes(queue.bytes)}<//>
         </dl></section>
       <section class="card"><h3>Largest on this disk</h3>
-        ${top.local_storage_bytes.length ? html`<dl class="rows">${top.local_storage_bytes.slice(0, 5).map((each) => html`<div><dt class="cut"><a href=${`#/s/${encodeURIComponent(each.stream)}/storage`}>${each.stream}</a></dt><dd>${bytes(each.bytes)}</dd></div>`)}</dl>` : html`<p class="quiet">Nothing yet.</p>`}</section>
+        <${Top} streams=${top.local_storage_bytes} tab="storage" show=${(each) => bytes(each.bytes)} /></section>
+      <section class="card"><h3>Most appends <span class="quiet">last minute</span></h3>
+        <${Top} streams=${top.appends ?? []} tab="producers" show=${often} /></section>
+      <section class="card"><h3>Most reads <span class="quiet">last minute</span></h3>
+        <${Top} streams=${top.reads ?? []} tab="messages" show=${often} /></section>
     </div>
   `;
 }
+
+const SHOWN = 5;
+
+const often = ({ per_second: rate }) => (rate >= 1 ? `${short(rate)}/s` : `${short(60 * rate)}/min`);
+
+const Top = ({ streams, tab, show }) =>
+  streams.length
+    ? html`<dl class="rows">${streams.slice(0, SHOWN).map((each) => html`<div key=${each.stream}><dt class="cut"><a href=${streamLink(each.stream, tab)}>${each.stream}</a></dt><dd>${show(each)}</dd></div>`)}</dl>`
+    : html`<p class="quiet">Nothing now.</p>`;
 
 const Row = ({ term, children }) => html`<div><dt>${term}</dt><dd>${children}</dd></div>`;
