@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from search.language import fields, query
 from streams_node.schema.registry import Registry
-from streams_node.schema.search_config import Kind, SearchConfig
+from streams_node.schema.search_config import Count, Kind, SearchConfig, Summary
 
 Family = Literal["lexicon", "exact", "companion", "rollups", "metrics"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
@@ -41,9 +42,7 @@ def plan_of(registry: Registry, profile: str, *, is_json: bool) -> IndexPlan:
             documents["exact"] = {name: _field(search, name) for name in exact}
         documents["companion"] = {name: _field(search, name) for name in search.fields}
         if search.rollups:
-            # An `include` and a dimension may name any field, and aliases decide which one it is.
-            documents["rollups"] = [search.document["rollups"], search.document["fields"], dict(search.aliases)]
-            documents["rollups"].append(list(search.document.get("defaultFields", ())))
+            documents["rollups"] = _rollups(search)
     if is_json and profile == METRICS:
         documents["metrics"] = {}
     # Records are promoted to the current version before anything is read from them.
@@ -54,6 +53,20 @@ def plan_of(registry: Registry, profile: str, *, is_json: bool) -> IndexPlan:
 def exact_fields(search: SearchConfig) -> list[str]:
     """Fields whose values the exact index holds."""
     return sorted(name for name, field in search.fields.items() if field.exact and field.kind is not Kind.TEXT)
+
+
+def _rollups(search: SearchConfig) -> Any:
+    """The rollups, and the fields that they look at. What an `include` means depends on aliases and default fields."""
+    names, includes = set[str](), list[str | None]()
+    for rollup in search.rollups.values():
+        measures = rollup.measures.values()
+        names.update([rollup.timestamp_field, *rollup.dimensions])
+        names.update(each.field for each in measures if isinstance(each, Summary))
+        includes += [rollup.include, *(each.include for each in measures if isinstance(each, Count))]
+    texts = [text for text in includes if text is not None]
+    names.update(field.name for text in texts for field in fields(query(text, search)))
+    document = [search.document["rollups"], {name: _field(search, name) for name in names}]
+    return [*document, dict(search.aliases), search.document.get("defaultFields", [])] if texts else document
 
 
 def _field(search: SearchConfig, name: str) -> Any:

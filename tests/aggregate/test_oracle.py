@@ -15,6 +15,7 @@ from streams_node.wal.lookup import Name
 from tests.aggregate.drawn import asked, record
 from tests.aggregate.world import SEARCH, A, found, recount, shown
 from tests.indexing.world import FakeDriver, append, create, declare, indexed, rows, sealed
+from tests.search.world import field
 from tests.tiers.bucket import folder_bucket
 
 STEPS = 9
@@ -22,13 +23,14 @@ ASKED_AT_ONCE = 3
 
 
 def _declarations() -> list[dict[str, Any]]:
-    """The same rollups with other conditions, dimensions and windows."""
-    other, third = deepcopy(SEARCH), deepcopy(SEARCH)
+    """The same rollups with other conditions, dimensions and windows, and beside another field."""
+    other, third, more = deepcopy(SEARCH), deepcopy(SEARCH), deepcopy(SEARCH)
     del other["rollups"]["req"]["include"]
     other["rollups"]["req"]["dimensions"] = ["status", "level"]
     other["rollups"]["req"]["intervals"] = ["1h", "1s", "1m"]
     third["rollups"]["req"]["measures"]["bad"]["include"] = "level:error"
-    return [SEARCH, other, third]
+    more["fields"]["more"] = field("keyword", "level", exact=True)
+    return [SEARCH, other, third, more]
 
 
 DECLARATIONS = _declarations()
@@ -45,6 +47,7 @@ class Play:
         self.declared = 0
         self.used_rollups = 0
         self.left_out = 0
+        self.tight = False  # little may be looked at
 
     async def step(self, node: InProcess) -> None:
         random = self.random
@@ -81,8 +84,8 @@ class Play:
         for _ in range(ASKED_AT_ONCE):
             wanted = self.wanted()
             node.context.aggregates._scan_bytes = 1 << 30
-            if self.random.random() < 0.2:
-                node.context.aggregates._scan_bytes = self.random.randrange(6000)
+            if self.tight or self.random.random() < 0.2:
+                node.context.aggregates._scan_bytes = self.random.randrange(2000 if self.tight else 6000)
                 forget(node)
             view = await found(node, **wanted)
             coverage = view["coverage"]
@@ -134,6 +137,10 @@ def test_windows_are_a_recount_at_every_stage(tmp_path: Path, seed: int, monkeyp
         async with indexed(tmp_path / "node", bucket) as node:
             await sealed(node)
             await FakeDriver(node).finish()
+            await play.check(node)
+            play.tight, fresh = True, [record(random) for _ in range(80)]
+            await append(node, A, fresh)
+            play.entries += fresh
             await play.check(node)
 
     asyncio.run(run())

@@ -143,5 +143,5 @@ def test_answers_are_a_recount_at_every_stage(tmp_path: Path, seed: int) -> None
 
     asyncio.run(run())
     assert play.indexed
-    assert play.left_out
+    assert play.left_out or seed % 2  # a mini may have everything in time
     assert bool(play.minis) == bool(seed % 2)
