@@ -194,10 +194,9 @@ def measured(
             yield (name, side, str(clients), *marks, str(len(cell.seconds)), str(cell.failures), said)
 
 
-def ours() -> ServerSpec:
+def ours(more: str = "--index-due-bytes 0 --index-due-ms 0") -> ServerSpec:
     program = shlex.quote(str(Path(sys.executable).with_name("streams-node")))
-    command = f"{program} serve --no-auth --data {{data}} --port {{port}} --index-due-bytes 0 --index-due-ms 0"
-    return specs(("ours",), command)[0]
+    return specs(("ours",), f"{program} serve --no-auth --data {{data}} --port {{port}} {more}")[0]
 
 
 def run(options: argparse.Namespace, folder: Path) -> None:
@@ -225,14 +224,20 @@ def run(options: argparse.Namespace, folder: Path) -> None:
 
 
 def run_beside_appends(options: argparse.Namespace, folder: Path) -> None:
+    """The history is indexed at once; what is appended later, as the node does it by default."""
     from ops.bench import search_fresh  # noqa: PLC0415 - it uses what is here
 
-    server = Server(ours(), folder / "ours")
+    first = Server(ours(), folder / "ours")
     try:
-        server.start()
-        client = Client(server.port)
+        first.start()
+        client = Client(first.port)
         events = fill(client, options.events)
         until_complete(client, nudge=False)
+    finally:
+        first.stop()
+    server = Server(ours(""), folder / "again", first.data)
+    try:
+        server.start()
         for row in search_fresh.rows(server.port, events):
             print(row, flush=True)
     finally:
