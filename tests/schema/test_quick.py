@@ -64,6 +64,12 @@ def schemas(deeper: st.SearchStrategy[Any] | None) -> st.SearchStrategy[Any]:
 SCHEMAS = schemas(schemas(schemas(None)))
 
 
+def spelled(name: str) -> st.SearchStrategy[str]:
+    """A name as clients may write it."""
+    escaped = "".join(f"\\u{ord(character):04x}" for character in name)
+    return st.sampled_from([json.dumps(name), json.dumps(name), json.dumps(name, ensure_ascii=False), f'"{escaped}"'])
+
+
 @st.composite
 def texts_for(draw: st.DrawFn, schema: Any) -> str:
     """A text that often fits a schema."""
@@ -76,7 +82,9 @@ def texts_for(draw: st.DrawFn, schema: Any) -> str:
         names = [name for name in named if name in schema.get("required", ()) or draw(st.booleans())]
         if draw(st.integers(0, 7)) == 0:
             names.append(draw(st.sampled_from(NAMES)))
-        members = [f"{json.dumps(name)}:{draw(texts_for(named.get(name, True)))}" for name in names]
+        if names and draw(st.integers(0, 7)) == 0:
+            names.insert(draw(st.integers(0, len(names))), draw(st.sampled_from(names)))  # the last one counts
+        members = [f"{draw(spelled(name))}:{draw(texts_for(named.get(name, True)))}" for name in names]
         return "{" + ",".join(members) + "}"
     if kind == "array":
         return "[" + ", ".join(draw(st.lists(texts_for(schema["items"]), max_size=3))) + "]"
