@@ -18,6 +18,7 @@ from typing import Any
 
 import tantivy
 
+from indexers.companion.layout import ROW
 from search.engine.model import Over, Records, Span, never
 from search.engine.source import Source, both, some, without
 from search.engine.translate import Translator
@@ -27,6 +28,7 @@ from streams_node.schema.search_config import Field, Kind
 
 TERMS_MAX = 60_000  # Tantivy refuses 65,000 buckets
 VERIFIED_MAX = 5_000
+_MATCHED = {"#": {"value_count": {"field": ROW}}}  # each entry has one row
 
 
 class AggregationTooLarge(ValueError):
@@ -123,12 +125,13 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
     if tally.over():
         raise TimeOver
     try:
-        raw = source.searcher.aggregate(query, {name: _asked(source, each) for name, each in tally.wanted.items()})
+        asked = {name: _asked(source, each) for name, each in tally.wanted.items()}
+        raw = source.searcher.aggregate(query, asked | _MATCHED)  # counted on the way
     except ValueError as problem:
         raise AggregationTooLarge(str(problem)) from problem
     return Tallied(
         values={name: _shown(each, raw[name]) for name, each in tally.wanted.items()},
-        matched=source.count(query),
+        matched=int(raw["#"]["value"]),
         omitted=omitted,
         verified=verified,
         inexact=_inexact(source, query, tally.wanted),
