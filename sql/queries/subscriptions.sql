@@ -84,8 +84,8 @@ SELECT wanted.value ->> 0, wanted.value ->> 1, wanted.value ->> 2, wanted.value 
 UPDATE subscription_links SET explicit = 0 WHERE subscription = ? AND bucket = ? AND name = ?;
 
 -- name: drop_joined
--- One link that ends, unless it was made by name.
-DELETE FROM subscription_links WHERE subscription = ? AND bucket = ? AND name = ? AND explicit = 0;
+-- One link that ends with a life of its stream, unless it was made by name.
+DELETE FROM subscription_links WHERE subscription = ? AND bucket = ? AND name = ? AND stream <= ? AND explicit = 0;
 
 -- name: drop_link
 -- One link, however it was made.

@@ -6,7 +6,8 @@ Pulls    batches that have just been stored. A commit is held against the trie a
 Hands on names in `pending` of subscriptions, each once it has its link; rings.
 Keeps    what is acknowledged decides, and it is in the database: memory only says where to look. What memory had no
          room for (`missed`) is found there again: links behind their streams by `refill`, streams without a link by
-         `sweep`.
+         `sweep`. As long as there may be such a stream, a link begins where the log says, not where the newest batch
+         does: an earlier one may have brought entries that nobody noted.
 Dies     at any step: the next start sweeps from the row that was stored last, and refills everything.
 """
 
@@ -47,11 +48,13 @@ _STREAM, _SEQ = 1, 2  # columns of a log row in a batch
 
 
 class Fresh(NamedTuple):
-    """A stream with news for a subscription, and its first entry that is news."""
+    """A stream with news for a subscription, and its first entry that is news: None when only the log can say that,
+    as an earlier batch may have brought some that nobody noted.
+    """
 
     subscription: Subscription
     state: StreamState
-    seq: int
+    seq: int | None
 
 
 class News:
@@ -62,13 +65,14 @@ class News:
         self._registry = registry
         self._ring = ring
         self._queue: list[Fresh] = []
-        self._ended: list[tuple[Subscription, Name]] = []
+        self._ended: list[tuple[Subscription, StreamState]] = []
         self._bell = asyncio.Event()
         self._noted = self._linked = 0  # how much was ever queued, and how much of it has its link
         self._progress = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         self._counted, self._counted_s, self._rate = 0, self._loop.time(), 0.0
+        self._failures = ledger.failures
         self.hooked = 0  # the newest row that was held against the trie
         self.joined = 0  # every row up to this one has been given its links, as far as is stored
         self.incomplete = False  # some row above `joined` was not noted: only a sweep finds it
@@ -78,6 +82,7 @@ class News:
     def committed(self, batch: Batch) -> None:
         """A batch is on disk: note whom it is for."""
         if len(self._registry):
+            self.look_at_failures()
             self._count(len(batch.touched))
             self._note_touched(batch)
             self._note_ended(batch)
@@ -90,8 +95,16 @@ class News:
         self.joined, self.incomplete = self.hooked, False
         return (SUBSCRIPTIONS.set_joined_through, (self.hooked,))
 
-    def doubt(self) -> None:
-        """A commit failed, and may be stored all the same: nobody has noted what is in it."""
+    @property
+    def _unsure(self) -> bool:
+        """Whether a stream without a link may have entries above `joined` that nobody noted."""
+        return self.incomplete or self._sweeping.locked()
+
+    def look_at_failures(self) -> None:
+        """A commit that failed may be stored all the same: nobody has noted what is in it."""
+        if self._ledger.failures == self._failures or self._ledger.broken:
+            return
+        self._failures = self._ledger.failures
         self.incomplete = True
         for subscription in self._registry:
             subscription.missed = self._ledger.committer.committed_through
@@ -114,27 +127,28 @@ class News:
         for state, _, _, _ in batch.touched:
             name = state.name
             for subscription in matching(name):
-                if name in subscription.pending:
+                pending = subscription.pending
+                if pending.get(name) == state.id:
                     continue
-                if len(subscription.pending) >= PENDING_MAX or len(self._queue) >= QUEUE_MAX:
+                if len(self._queue) >= QUEUE_MAX or (len(pending) >= PENDING_MAX and name not in pending):
                     subscription.missed = batch.through
                     self.incomplete = True
                     continue
-                subscription.pending[name] = None
+                pending[name] = state.id
                 if state.id <= subscription.linked:
                     if subscription.wake.phase is Phase.IDLE and not subscription.queued:
                         self._ring(subscription)
                     continue
                 if firsts is None:
                     firsts = _firsts(batch)
-                self._queue.append(Fresh(subscription, state, firsts.get(state.id, 0)))
+                self._queue.append(Fresh(subscription, state, None if self._unsure else firsts.get(state.id, 0)))
                 self._noted += 1
 
     def _note_ended(self, batch: Batch) -> None:
         for state in batch.ended:
             for subscription in self._registry.matching(state.name):
                 if len(self._ended) < QUEUE_MAX:
-                    self._ended.append((subscription, state.name))
+                    self._ended.append((subscription, state))
 
     # --- joining ---
 
@@ -167,39 +181,62 @@ class News:
         self.incomplete = True
 
     async def _join(self) -> None:
+        """Those that ended first: one that was made again has its new life behind it, and needs a new link."""
         while self._queue or self._ended:
-            await self._join_some()
+            await (self._leave_some() if self._ended else self._join_some())
+
+    async def _leave_some(self) -> None:
+        ended = self._ended[:_SLICE]
+        drops = [(subscription.number, *state.name, state.id) for subscription, state in ended]
+        await keep(self._ledger, [(SUBSCRIPTIONS.drop_joined, drop) for drop in drops])
+        del self._ended[: len(ended)]
+        over = {state.id for _, state in ended}
+        living = [each for each in self._queue if each.state.id not in over]
+        self._told(len(self._queue) - len(living))
+        self._queue = living
 
     async def _join_some(self) -> None:
-        fresh, ended = self._queue[:_SLICE], self._ended[:_SLICE]
+        fresh = self._queue[:_SLICE]
         through = self.hooked if len(fresh) == len(self._queue) else None
         pairs = [(each.subscription.number, each.state.name) for each in fresh]
-        missing = await self._ledger.database.readers.run(missing_links, pairs) if pairs else []
-        again = set(pairs)
-        statements: list[Statement] = [
-            (SUBSCRIPTIONS.drop_joined, (subscription.number, *name))
-            for subscription, name in ended
-            if (subscription.number, name) not in again
-        ]
-        rows = [_row(fresh[place]) for place in missing if not fresh[place].subscription.deleted]
-        if rows:
-            statements.append((SUBSCRIPTIONS.join_links, (text_of(rows),)))
-        if statements and through is not None and not self.incomplete:
+        missing = await self._ledger.database.readers.run(missing_links, pairs)
+        rows = await self._rows([fresh[place] for place in missing])
+        statements: list[Statement] = [(SUBSCRIPTIONS.join_links, (text_of(rows),))] if rows else []
+        if not statements or self._unsure or through is None or through <= self.joined:
+            through = self.joined
+        else:
             statements.append((SUBSCRIPTIONS.set_joined_through, (through,)))
         await keep(self._ledger, statements)
-        del self._queue[: len(fresh)], self._ended[: len(ended)]
-        if statements and through is not None and not self.incomplete:
-            self.joined = through
-        self._linked += len(fresh)
-        self._progress.set()
-        self._progress = asyncio.Event()
+        del self._queue[: len(fresh)]
+        self.joined = max(self.joined, through)
+        self._told(len(fresh))
         for subscription in dict.fromkeys(each.subscription for each in fresh):
             self._ring(subscription)
+
+    def _told(self, count: int) -> None:
+        """So many more have their links, or need none."""
+        self._linked += count
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def _rows(self, fresh: list[Fresh]) -> list[tuple[object, ...]]:
+        """Links of streams that have none."""
+        wanted = [each for each in fresh if not each.subscription.deleted]
+        unsure = [each for each in wanted if each.seq is None]
+        looks = [(each.state.tail.row, self._joined_for(each.subscription)) for each in unsure]
+        firsts = await self._ledger.database.readers.run(first_seqs, looks) if looks else []
+        sure = [each for each in wanted if each.seq is not None]
+        sure += [each._replace(seq=seq) for each, seq in zip(unsure, firsts, strict=True)]
+        return [_row(each) for each in sure]
+
+    def _joined_for(self, subscription: Subscription) -> int:
+        """The row up to which nothing is news for a stream that has no link."""
+        return max(self.joined, subscription.since_row)
 
     async def move_on(self) -> None:
         """Store how far the joining has come when there was nothing to join: a start sweeps less."""
         hooked = self.hooked
-        if not self.incomplete and not self._queue and hooked > self.joined:
+        if not self._unsure and not self._queue and hooked > self.joined:
             await keep(self._ledger, [(SUBSCRIPTIONS.set_joined_through, (hooked,))])
             self.joined = max(self.joined, hooked)
 
@@ -217,7 +254,7 @@ class News:
         if self.incomplete and not await self.sweep():
             return
         names = await self._ledger.database.readers.run(links_behind, subscription.number, PENDING_MAX)
-        subscription.pending.update(dict.fromkeys(names))
+        subscription.pending.update((name, subscription.pending.get(name)) for name in names)
         if subscription.missed == missed:
             subscription.missed = None if len(names) < PENDING_MAX else 0
 
@@ -254,7 +291,8 @@ class News:
         pairs = [(subscription.number, each.name) for subscription, each in wanted]
         missing = await self._ledger.database.readers.run(missing_links, pairs) if pairs else []
         found = [wanted[place] for place in missing]
-        firsts = await self._ledger.database.readers.run(first_seqs, [each for _, each in found], self.joined)
+        looks = [(each.last_row, self._joined_for(subscription)) for subscription, each in found]
+        firsts = await self._ledger.database.readers.run(first_seqs, looks)
         rows = []
         for (subscription, each), seq in zip(found, firsts, strict=True):
             state = await self._ledger.states.get(each.name)
@@ -274,8 +312,8 @@ def acked_before(state: StreamState, seq: int) -> str:
 
 
 def _row(fresh: Fresh) -> tuple[object, ...]:
-    state = fresh.state
-    return (fresh.subscription.number, *state.name, state.id, fresh.seq, acked_before(state, fresh.seq))
+    state, seq = fresh.state, fresh.seq or 0
+    return (fresh.subscription.number, *state.name, state.id, seq, acked_before(state, seq))
 
 
 def _firsts(batch: Batch) -> dict[int, int]:

@@ -62,7 +62,6 @@ class Subscriptions:
         self._bell = asyncio.Event()
         self._places = asyncio.Semaphore(_ATTENDED_MAX)
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._failures = 0
         self._loop = asyncio.get_running_loop()
         self._tick_s = 0.0
         self._stopping = False
@@ -225,9 +224,7 @@ class Subscriptions:
     async def _tick(self, *, move_on: bool) -> None:
         ledger = self._ledger
         try:
-            if ledger.failures != self._failures and not ledger.broken:
-                self._failures = ledger.failures
-                self._news.doubt()
+            self._news.look_at_failures()
             for subscription in self.registry:
                 self._ring_if_wanting(subscription)
             if move_on and not ledger.refusals:

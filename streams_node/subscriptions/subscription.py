@@ -102,7 +102,7 @@ class Subscription:
         self.since_row = row.since_row
         self.linked = row.linked
         self.wake = wake_of(row)
-        self.pending: dict[Name, None] = {}
+        self.pending: dict[Name, int | None] = {}  # and which life of them, if a commit brought it
         self.missed: int | None = None
         self.lock = asyncio.Lock()
         self.named: set[Name] = set()

@@ -122,9 +122,9 @@ def late_streams(
     return late, None if len(rows) < limit else Place(rows[-1][0], rows[-1][2])
 
 
-def first_seqs(db: sqlite3.Connection, late: Sequence[Late], through: int) -> list[int]:
-    """The first entry of each stream above a log row; 0, its beginning, when that has left the log."""
-    values = ({"row": each.last_row, "through": through} for each in late)
+def first_seqs(db: sqlite3.Connection, looks: Iterable[tuple[int, int]]) -> list[int]:
+    """The first entries of streams, each by its newest row, above a log row; 0, the beginning, when that has left."""
+    values = ({"row": row, "through": through} for row, through in looks)
     return [db.execute(_LOG.first_above, each).fetchone()[0] or 0 for each in values]
 
 

@@ -174,6 +174,101 @@ def test_a_stream_that_expires_is_no_news(tmp_path: Path) -> None:
     run(tmp_path, scenario, clock=clock)
 
 
+# --- news that must not get lost --------------------------------------------------------------------------------------
+
+
+async def told(client: Client, path: str) -> str | None:
+    """From where on a worker is told of a stream, if it is."""
+    answer = await client.of("s", "POST", "/claim", {"worker": "w"})
+    if answer.status != 200:
+        return None
+    claim = json.loads(answer.body)
+    await client.held("s", "/release", claim)
+    return {each["path"]: each["acked_offset"] for each in claim["streams"] if each["has_pending"]}.get(path)
+
+
+async def told_from(client: Client, path: str, offset: str) -> bool:
+    return await told(client, path) == offset
+
+
+def test_a_stream_that_is_made_again_during_a_wake_is_news(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        await client.put("events/a", 1, 2)
+        claim = await client.claim("s")
+        assert (await client.ask("DELETE", "events/a")).status == 204
+        await client.put("events/a", 3)
+        await client.append("events/a", 4)
+        await until(lambda: has(client, "s", {"events/a": BEGINNING}))
+        await client.node.context.subscriptions._news.move_on()  # as it happens now and then
+        await client.held("s", "/release", claim)
+        await until(lambda: told_from(client, "events/a", BEGINNING))
+
+    run(tmp_path, scenario)
+
+
+def test_a_stream_that_came_and_went_leaves_no_link(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        for _ in range(5):
+            await client.put("events/a", 1)
+            assert (await client.ask("DELETE", "events/a")).status == 204
+        await client.put("events/b", 1)
+        await until(lambda: has(client, "s", {"events/b": BEGINNING}))
+
+    run(tmp_path, scenario)
+
+
+def test_what_memory_had_no_room_for_is_told_of_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "PENDING_MAX", 2)
+
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        for path in ("events/a", "events/b", "events/c"):  # the last one finds no room
+            await client.put(path, 1)
+        claim = await client.claim("s")
+        acks = [{"stream": "events/a", "offset": claim["streams"][0]["tail_offset"]}]
+        assert claim["streams"][0]["path"] == "events/a"
+        assert (await client.held("s", "/ack", claim, acks=acks)).status == 200
+        await client.append("events/c", 2)  # now there is room, and more to tell of
+        await client.held("s", "/release", claim)
+        await until(lambda: told_from(client, "events/c", BEGINNING))
+
+    run(tmp_path, scenario)
+
+
+def test_what_the_last_life_did_not_note_is_told_of_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = asyncio.Event()
+    sweep = news.News.sweep
+
+    async def nothing(_: news.News) -> None:
+        """As if the node had been killed before."""
+
+    async def late_sweep(self: news.News) -> bool:
+        await looked.wait()
+        return await sweep(self)
+
+    async def before(client: Client) -> None:
+        await client.pull("s")
+        await client.put("events/a", 1)
+
+    async def after(client: Client) -> None:
+        await client.append("events/a", 2)
+        await client.node.context.subscriptions._news.settle()
+        looked.set()
+        await until(lambda: told_from(client, "events/a", BEGINNING))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(news.News, "_join", nothing)
+        run(tmp_path, before)
+    monkeypatch.setattr(news.News, "sweep", late_sweep)
+    run(tmp_path, after)
+
+
 # --- little memory ----------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +292,7 @@ class World:
         self.random = Random(seed)
         self.tails: dict[str, str] = {}
         self.news: set[str] = set()  # streams that were written to since there are subscriptions
+        self.acked: dict[str, dict[str, str]] = {}  # of each subscription: what it may have no news before
 
     async def begin(self, client: Client) -> None:
         for path in self.random.sample(PATHS, 6):
@@ -204,6 +300,7 @@ class World:
         for id_, pattern in PATTERNS.items():
             await client.pull(id_, pattern)
         self.news.clear()
+        self.acked = {id_: dict(self.tails) for id_ in PATTERNS}
 
     async def live(self, client: Client) -> None:
         for _ in range(60):
@@ -211,6 +308,8 @@ class World:
             if path in self.tails and self.random.random() < 0.05:
                 assert (await client.ask("DELETE", path)).status == 204
                 del self.tails[path]
+                for acked in self.acked.values():
+                    acked.pop(path, None)
             else:
                 await self.write(client, path)
             if self.random.random() < 0.3:
@@ -225,10 +324,15 @@ class World:
         answer = await client.of(id_, "POST", "/claim", {"worker": "w"})
         if answer.status == 200:
             claim = json.loads(answer.body)
+            for each in claim["streams"]:
+                if each["has_pending"]:  # from no later than what was acknowledged: nothing is left out
+                    known = self.acked[id_].get(each["path"], BEGINNING)
+                    assert each["acked_offset"] <= known, each
             if self.random.random() < 0.3:
                 await client.held(id_, "/release", claim)
             else:
                 await client.done(id_, claim)
+                self.acked[id_] |= {each["path"]: each["tail_offset"] for each in claim["streams"]}
 
     def expected(self, id_: str) -> dict[str, str]:
         """The ends of all streams of a subscription, by looking at each."""
