@@ -14,7 +14,7 @@ from typing import Any, cast
 import jsonschema_rs
 
 from streams_node.schema.errors import EntryRefused, SchemaRefused
-from streams_node.schema.jsontext import DEPTH_MAX, depth, too_deep
+from streams_node.schema.jsontext import DEPTH_MAX, depth, dumps, too_deep
 from streams_node.schema.quick import Quick, quick_of
 from streams_node.schema.transforms import DATE_TIME
 from streams_node.schema.values import TYPE_NAMES
@@ -33,6 +33,11 @@ _TEXTS_TOGETHER = 32  # so many usual entries have no more brackets than one may
 _ERRORS_MAX = 20
 _ERRORS_CHARS_MAX = 2000
 _ALL_ERRORS_UNITS = 20_000  # of a larger entry only the first error is told: listing them takes long
+# An error holds copies of the value and of its options; a list has one for each, and so has one of alternatives, for
+# everything that is wrong with any of them: with 2,000 of them, and a text of 0.1 MB, that was 0.8 GB.
+_ALL_ERRORS_COPIED = 8 << 20  # units times bytes, and up to ten times as much memory
+_ONE_ERROR_COPIED = 16 << 20
+_UNSAID = "must be valid; entry is too large for its schema to say what is wrong with it"
 _IS_DATE_TIME = cast("Callable[..., bool]", DATE_TIME.fullmatch)  # a match counts as true
 _OPTIONS = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES_MAX, dfa_size_limit=1 << 18)
 
@@ -40,13 +45,16 @@ _OPTIONS = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES_MAX, dfa_size_lim
 class Validator:
     """Validates entries against one version of a schema."""
 
-    __slots__ = ("_inner", "_plain", "_quick", "_weight")
+    __slots__ = ("_alternatives", "_inner", "_options", "_plain", "_quick", "_weight")
 
     def __init__(self, schema: Any) -> None:
         plain = sanitized(schema)
         self._plain: Any = plain
         self._quick: Quick | None = None
         self._weight: Weight = weigh(plain)
+        parts = list(_subschemas(plain))
+        self._alternatives = any("anyOf" in part or "oneOf" in part for part in parts)
+        self._options = max((_option_bytes(part) for part in parts), default=0)
         # Of an array, so that a batch is one call: a third less than one each.
         self._inner = jsonschema_rs.Draft7Validator(
             {"items": plain},
@@ -106,10 +114,14 @@ class Validator:
     def _refuse(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         for entry, text in zip(entries, texts, strict=True):
             if len(entries) == 1 or not self._inner.is_valid([entry]):
-                raise EntryRefused(self._message(entry, self._weight.units(text)))
+                raise EntryRefused(self._message(entry, text))
 
-    def _message(self, entry: Any, units: float) -> str:
-        if units > _ALL_ERRORS_UNITS:
+    def _message(self, entry: Any, text: bytes) -> str:
+        units = self._weight.units(text)
+        copied = units * (len(text) + self._options)
+        if self._alternatives and copied > _ONE_ERROR_COPIED:
+            return _UNSAID
+        if units > _ALL_ERRORS_UNITS or copied > _ALL_ERRORS_COPIED:
             try:
                 self._inner.validate([entry])
             except jsonschema_rs.ValidationError as error:
@@ -255,6 +267,11 @@ def _subschemas(plain: Any) -> Iterator[Mapping[str, Any]]:
                 waiting += inner
             elif _WORDS.get(word) in (sanitized, _one_or_each):
                 waiting.append(inner)
+
+
+def _option_bytes(part: Mapping[str, Any]) -> int:
+    """What an error tells of the options that a value is none of."""
+    return len(dumps([part.get("enum"), part.get("const")]))
 
 
 def _compile_message(problem: "jsonschema_rs.ValidationError | jsonschema_rs.ReferencingError") -> str:
