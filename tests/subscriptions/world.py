@@ -9,6 +9,7 @@ from typing import Any
 from streams_node.testing.inprocess import Answer, InProcess, in_process
 
 JSON = {"content-type": "application/json"}
+BEGINNING = "-1"
 WAIT_S = 20.0
 Scenario = Callable[["Client"], Awaitable[None]]
 
@@ -86,6 +87,11 @@ async def until(holds: Callable[[], Awaitable[object]], seconds: float = WAIT_S)
     async with asyncio.timeout(seconds):
         while not await holds():  # noqa: ASYNC110 - it shows in answers of the node only
             await asyncio.sleep(0.005)
+
+
+async def has(client: Client, id_: str, wanted: dict[str, str]) -> bool:
+    """Whether a subscription has just these links."""
+    return await client.acked(id_) == wanted
 
 
 def run(folder: Path, scenario: Scenario, **settings: Any) -> None:

@@ -1,0 +1,232 @@
+"""That no entry is left out of what subscriptions are told, however little of it memory had room for."""
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from streams_node.subscriptions import maker, news
+from streams_node.subscriptions.patterns import Trie, parse
+from streams_node.testing.inprocess import in_process
+from streams_node.wal.lookup import Name
+from tests.subscriptions.receivers import receiving
+from tests.subscriptions.world import BEGINNING, Client, has, run, until
+
+
+async def told(client: Client, path: str) -> str | None:
+    """From where on a worker is told of a stream, if it is."""
+    answer = await client.of("s", "POST", "/claim", {"worker": "w"})
+    if answer.status != 200:
+        return None
+    claim = json.loads(answer.body)
+    await client.held("s", "/release", claim)
+    return {each["path"]: each["acked_offset"] for each in claim["streams"] if each["has_pending"]}.get(path)
+
+
+async def told_from(client: Client, path: str, offset: str) -> bool:
+    return await told(client, path) == offset
+
+
+def test_a_stream_that_is_made_again_during_a_wake_is_news(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        await client.put("events/a", 1, 2)
+        claim = await client.claim("s")
+        assert (await client.ask("DELETE", "events/a")).status == 204
+        await client.put("events/a", 3)
+        await client.append("events/a", 4)
+        await until(lambda: has(client, "s", {"events/a": BEGINNING}))
+        await client.node.context.subscriptions._news.move_on()  # as it happens now and then
+        await client.held("s", "/release", claim)
+        await until(lambda: told_from(client, "events/a", BEGINNING))
+
+    run(tmp_path, scenario)
+
+
+def test_a_stream_that_came_and_went_leaves_no_link(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        for _ in range(5):
+            await client.put("events/a", 1)
+            assert (await client.ask("DELETE", "events/a")).status == 204
+        await client.put("events/b", 1)
+        await until(lambda: has(client, "s", {"events/b": BEGINNING}))
+
+    run(tmp_path, scenario)
+
+
+def test_what_memory_had_no_room_for_is_told_of_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "PENDING_MAX", 2)
+
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        for path in ("events/a", "events/b", "events/c"):  # the last one finds no room
+            await client.put(path, 1)
+        claim = await client.claim("s")
+        acks = [{"stream": "events/a", "offset": claim["streams"][0]["tail_offset"]}]
+        assert claim["streams"][0]["path"] == "events/a"
+        assert (await client.held("s", "/ack", claim, acks=acks)).status == 200
+        await client.append("events/c", 2)  # now there is room, and more to tell of
+        await client.held("s", "/release", claim)
+        await until(lambda: told_from(client, "events/c", BEGINNING))
+
+    run(tmp_path, scenario)
+
+
+def test_what_the_last_life_did_not_note_is_told_of_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = asyncio.Event()
+    sweep = news.News.sweep
+
+    async def nothing(_: news.News) -> None:
+        """As if the node had been killed before."""
+
+    async def late_sweep(self: news.News) -> bool:
+        await looked.wait()
+        return await sweep(self)
+
+    async def before(client: Client) -> None:
+        await client.pull("s")
+        await client.put("events/a", 1)
+
+    async def after(client: Client) -> None:
+        await client.append("events/a", 2)
+        await client.node.context.subscriptions._news.settle()
+        looked.set()
+        await until(lambda: told_from(client, "events/a", BEGINNING))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(news.News, "_join", nothing)
+        run(tmp_path, before)
+    monkeypatch.setattr(news.News, "sweep", late_sweep)
+    run(tmp_path, after)
+
+
+# --- little memory ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for next to nothing, so that everything goes the long way."""
+    monkeypatch.setattr(news, "PENDING_MAX", 3)
+    monkeypatch.setattr(news, "QUEUE_MAX", 4)
+    monkeypatch.setattr(news, "_SLICE", 2)
+    monkeypatch.setattr(maker, "LINKED_MAX", 2)
+
+
+PATTERNS = {"s": "events/*", "t": "**", "u": "*/x1", "v": "tenants/**"}
+PATHS = [f"{bucket}/x{number}" for bucket in ("events", "tenants", "other") for number in range(8)]
+
+
+class World:
+    """Random writes, deletions and workers; and how long each stream has become."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.tails: dict[str, str] = {}
+        self.news: set[str] = set()  # streams that were written to since there are subscriptions
+        self.acked: dict[str, dict[str, str]] = {}  # of each subscription: what it may have no news before
+
+    async def begin(self, client: Client) -> None:
+        for path in self.random.sample(PATHS, 6):
+            await self.write(client, path)
+        for id_, pattern in PATTERNS.items():
+            await client.pull(id_, pattern)
+        self.news.clear()
+        self.acked = {id_: dict(self.tails) for id_ in PATTERNS}
+
+    async def live(self, client: Client) -> None:
+        for _ in range(60):
+            path = self.random.choice(PATHS)
+            if path in self.tails and self.random.random() < 0.05:
+                assert (await client.ask("DELETE", path)).status == 204
+                del self.tails[path]
+                for acked in self.acked.values():
+                    acked.pop(path, None)
+            else:
+                await self.write(client, path)
+            if self.random.random() < 0.3:
+                await self.work(client, self.random.choice(list(PATTERNS)))
+
+    async def write(self, client: Client, path: str) -> None:
+        put = client.append if path in self.tails else client.put
+        self.tails[path] = await put(path, *range(self.random.randint(1, 3)))
+        self.news.add(path)
+
+    async def work(self, client: Client, id_: str) -> None:
+        answer = await client.of(id_, "POST", "/claim", {"worker": "w"})
+        if answer.status == 200:
+            claim = json.loads(answer.body)
+            for each in claim["streams"]:
+                if each["has_pending"]:  # from no later than what was acknowledged: nothing is left out
+                    known = self.acked[id_].get(each["path"], BEGINNING)
+                    assert each["acked_offset"] <= known, each
+            if self.random.random() < 0.3:
+                await client.held(id_, "/release", claim)
+            else:
+                await client.done(id_, claim)
+                self.acked[id_] |= {each["path"]: each["tail_offset"] for each in claim["streams"]}
+
+    def expected(self, id_: str) -> dict[str, str]:
+        """The ends of all streams of a subscription, by looking at each."""
+        trie = Trie[int]()
+        trie.add(parse(PATTERNS[id_]), 0)
+        return {path: tail for path, tail in self.tails.items() if trie.globs(Name(*path.split("/", 1)))}
+
+    async def drained(self, client: Client, id_: str) -> bool:
+        """Whether everything is acknowledged. Only what nobody wrote to since may have no link."""
+        await self.work(client, id_)
+        acked, expected = await client.acked(id_), self.expected(id_)
+        return all(acked[path] == tail if path in acked else path not in self.news for path, tail in expected.items())
+
+
+@pytest.mark.usefixtures("little")
+@pytest.mark.parametrize("seed", range(3))
+def test_everything_that_was_written_is_acknowledged_in_the_end(tmp_path: Path, seed: int) -> None:
+    """Over restarts, against a model that looks at every pattern for every stream."""
+
+    async def scenario() -> None:
+        world = World(seed)
+        for turn in range(4):
+            async with in_process(tmp_path, heads_flush_rows=5) as node:
+                client = Client(node)
+                if turn == 0:
+                    await world.begin(client)
+                if turn < 3:
+                    await world.live(client)
+                    continue
+                for id_ in PATTERNS:
+                    await until(partial(world.drained, client, id_))
+                    await until(partial(idle, client, id_))
+                    acked = await client.acked(id_)
+                    assert set(acked) <= set(world.expected(id_))
+
+    asyncio.run(scenario())
+
+
+async def idle(client: Client, id_: str) -> bool:
+    answer = await client.of(id_, "POST", "/claim", {"worker": "w"})
+    if answer.status == 200:
+        await client.done(id_, json.loads(answer.body))
+    return answer.status == 409
+
+
+@pytest.mark.usefixtures("little")
+def test_a_webhook_hears_of_every_stream_with_room_for_three(tmp_path: Path) -> None:
+    async def scenario(client: Client) -> None:
+        async with receiving() as receiver:
+            await client.webhook("s", receiver.url)
+            receiver.open.clear()
+            wanted = {f"events/x{number}": await client.put(f"events/x{number}", number) for number in range(25)}
+            receiver.open.set()
+            heard: dict[str, str] = {}
+            while heard != wanted:
+                heard |= (await receiver.next()).tails()
+
+    run(tmp_path, scenario, heads_flush_rows=5)
