@@ -18,7 +18,8 @@ Family = Literal["lexicon", "exact", "companion", "rollups", "metrics"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 METRICS = "metrics"  # the profile whose records have blocks of their own
 _HASH_DIGITS = 32
-_FORMATS: Mapping[Family, int] = {"lexicon": 1, "exact": 1, "companion": 1, "rollups": 1, "metrics": 1}
+# What a hash is of. A newer one begins with its number: `sql/queries/index.sql` finds the plans of older ones by that.
+_FORMATS: Mapping[Family, int] = {"lexicon": 1, "exact": 1, "companion": 1, "rollups": 2, "metrics": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,4 +77,5 @@ def _field(search: SearchConfig, name: str) -> Any:
 def _hash(family: Family, version: int, document: Any) -> str:
     of_records = family != "lexicon"
     text = json.dumps([family, _FORMATS[family], version if of_records else 0, document], sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    digits = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return digits if _FORMATS[family] == 1 else f"{_FORMATS[family]}-{digits}"

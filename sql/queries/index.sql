@@ -27,10 +27,13 @@ SELECT c.family, c.config, o.made, sum(c.payload_bytes), o.payload_bytes, o.byte
 SELECT change, stream, generation, configs, since_us FROM index_plans WHERE change > :after ORDER BY change LIMIT :limit;
 
 -- name: unplanned
--- Declared streams that nobody has made a plan for: they were declared before there were plans, or came from the bucket.
+-- Declared streams that nobody has made a plan for, or not one as it is made now: they were declared by an older version,
+-- or came from the bucket.
 SELECT s.id, m.registry, s.profile, s.content_type
   FROM streams AS s CROSS JOIN schemas AS m ON m.stream = s.id
- WHERE s.meaning > 0 AND s.id > :after AND NOT EXISTS (SELECT 1 FROM index_plans AS p WHERE p.stream = s.id)
+ WHERE s.meaning > 0 AND s.id > :after AND NOT EXISTS (
+           SELECT 1 FROM index_plans AS p
+            WHERE p.stream = s.id AND (p.configs NOT LIKE '%"rollups":%' OR p.configs LIKE '%"rollups":"2-%'))
  ORDER BY s.id LIMIT :limit;
 
 -- name: covers_of

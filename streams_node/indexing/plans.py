@@ -1,4 +1,4 @@
-"""How streams should be indexed: decided as they are declared; for those declared before there were plans, later."""
+"""How streams should be indexed: decided as they are declared; for those that an older version declared, later."""
 
 import sqlite3
 from typing import Any
@@ -27,7 +27,7 @@ def plan_statement(stream: int, configs: str, now_us: int) -> tuple[str, tuple[A
 
 
 def plan_some(db: sqlite3.Connection, after: int, limit: int, now_us: int) -> int | None:
-    """Make plans of some streams that have none; returns where to go on, None at the end.
+    """Make plans of some streams that have none as they are made now; returns where to go on, None at the end.
 
     A registry that cannot be read gets no plan: its stream answers with the reason.
     """

@@ -1,6 +1,7 @@
 """Rollups of an older configuration serve as long as they mean the same."""
 
 import asyncio
+import sqlite3
 from copy import deepcopy
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from indexers.rollups.contribute import Contributor
 from streams_node.schema.registry import Registry
 from streams_node.schema.search_config import SearchConfig, parse
 from tests.aggregate.drawn import asked, record
-from tests.aggregate.world import SEARCH, A, found, recount, shown
+from tests.aggregate.world import SEARCH, T0, A, found, recount, shown
 from tests.indexing.world import FakeDriver, append, create, declare, indexed, sealed
 from tests.search.world import field
 from tests.tiers.bucket import folder_bucket
@@ -106,5 +107,31 @@ def test_a_new_field_costs_an_aggregation_nothing(tmp_path: Path) -> None:
             assert (coverage["used_rollups"], coverage["scanned_segments"]) == (True, 0)
             await declare(node, A, {"search": CHANGES["other times"][1]})
             assert not (await found(node, **whole))["coverage"]["used_rollups"]
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_an_older_version_planned_is_planned_and_indexed_anew(tmp_path: Path) -> None:
+    bucket = folder_bucket(tmp_path / "objects")
+    entries: list[Any] = [{"at": T0 + number * 1000, "level": "info", "ms": 1} for number in range(20)]
+    whole: dict[str, Any] = {"rollup": "all", "interval": "1m", "begin": T0, "to": T0 + 60_000}
+
+    def grow_old(db: sqlite3.Connection) -> None:
+        db.execute("UPDATE index_covers SET config = replace(config, '2-', '')")
+        db.execute("UPDATE index_plans SET configs = replace(configs, '2-', '')")
+
+    async def run() -> None:
+        async with indexed(tmp_path / "node", bucket) as node:
+            await create(node, A, {"schema": True, "search": SEARCH})
+            await append(node, A, entries)
+            await sealed(node)
+            await FakeDriver(node).finish()
+            assert (await found(node, **whole))["coverage"]["used_rollups"]
+            await node.context.database.writer.run(grow_old)
+        async with indexed(tmp_path / "node", bucket) as node:
+            await FakeDriver(node).finish()
+            view = await found(node, **whole)
+            assert view["coverage"]["used_rollups"]
+            assert shown(view) == recount(entries, whole)
 
     asyncio.run(run())
