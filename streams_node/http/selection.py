@@ -12,7 +12,7 @@ from streams_node.http.context import Context
 from streams_node.http.query import Mode, ReadQuery
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning, StreamLenses
-from streams_node.read.filtered import Filtered
+from streams_node.read.filtered import Filtered, parser_of
 from streams_node.read.keyed import Keyed, Pruner
 from streams_node.read.pages import Page
 from streams_node.read.scan import Bounds, Sieve, read_matching
@@ -73,7 +73,8 @@ async def _sieve(context: Context, state: StreamState, start: int, query: ReadQu
         return Keyed(query.key, None if raw else lenses, pruner), version
     plan = await _plan(context, query.filter, meaning)
     pruner = _pruner(context, state, meaning, start, query.key, plan)
-    return Filtered(plan, matcher(plan, version), key=query.key, lenses=lenses, raw=raw, pruner=pruner), version
+    matches, parse = matcher(plan, version), parser_of(plan, version)
+    return Filtered(plan, matches, key=query.key, lenses=lenses, raw=raw, pruner=pruner, parse=parse), version
 
 
 def _pruner(
