@@ -53,9 +53,7 @@ class Play:
         random = self.random
         match random.choice(["append"] * 5 + ["seal"] * 3 + ["index"] * 3 + ["merge", "trim", "declare"]):
             case "append":
-                fresh = [record(random) for _ in range(random.randrange(1, 40))]
-                await append(node, A, fresh)
-                self.entries += fresh
+                await self.append(node, random.randrange(1, 40))
             case "seal":
                 await sealed(node)
             case "index":
@@ -67,6 +65,11 @@ class Play:
             case "declare":
                 self.declared = random.randrange(len(CONFIGS))
                 await declare(node, A, {"search": DECLARATIONS[self.declared]})
+
+    async def append(self, node: InProcess, count: int) -> None:
+        fresh = [record(self.random) for _ in range(count)]
+        await append(node, A, fresh)
+        self.entries += fresh
 
     async def _trim(self, node: InProcess) -> None:
         self.earliest = self.random.randint(self.earliest, min(len(self.entries), self.earliest + 40))

@@ -80,6 +80,7 @@ def test_what_is_kept_changes_no_answer_at_any_stage(
                 await play.step(node)
                 await play.check(node)
                 await play.check(node)
+            await play.append(node, 40)  # all that was there may be trimmed
             await sealed(node)
             await FakeDriver(node).finish()
             for _ in range(4):
