@@ -149,8 +149,9 @@ class _Watch:
 
     async def _make(self, make: Make) -> None:
         self._listen()
-        if self._bell is not None:
+        if self._bell is not None and self._bell.is_set():
             self._bell.clear()  # before the look: what comes in between is seen with the next one
+            self._shown = None  # else it would seem to stand until then
         try:
             self._shown = await make(self.state)
             self._at_s = self._news.now_s()

@@ -82,6 +82,12 @@ class Life:
             body["storage"]["local_storage"].pop(name)
         return reply.headers["etag"], json.dumps(body, sort_keys=True)
 
+    async def indexes(self) -> tuple[str, str]:
+        """The same of `_index_status`."""
+        reply = await ask(self.node, "GET", f"{A}/_index_status")
+        assert reply.status == 200
+        return reply.headers["etag"], reply.body.decode()
+
     async def read(self) -> bool:
         """Whether everybody may read without moving the tag; what the stages do by themselves may move it once."""
         for _ in range(3):
@@ -109,6 +115,8 @@ async def live(folder: Path, steps: list[str]) -> None:
             await life.settled()
             after, state = await life.seen()
             assert known.setdefault(after, state) == state, step
+            status, indexed_so_far = await life.indexes()
+            assert known.setdefault(status, indexed_so_far) == indexed_so_far, step
             if after == tag:
                 assert not waiting.done(), step
                 waiting.cancel()
