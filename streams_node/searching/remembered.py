@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import count
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 from search.language import Plan
@@ -80,7 +81,8 @@ class Shelf:
         return self._sources.get((made, group))
 
     def keep_sources(self, made: str, group: int, sources: frozenset[int]) -> None:
-        self._sources[made, group] = sources
+        if self._sources.setdefault((made, group), sources) is sources:
+            self._kept.charge(self._question, self, getsizeof(sources))
 
     def piece(self, made: str, group: int, sources: frozenset[int]) -> Piece | None:
         """What these sources of a row group add up to, if that is known."""
@@ -93,7 +95,7 @@ class Shelf:
         mine = Piece(next(self._numbers), table, starts, places)
         piece = self._pieces.setdefault((made, group, sources), mine)
         if piece is mine:
-            self._kept.charge(self._question, self, piece.size)
+            self._kept.charge(self._question, self, piece.size + getsizeof(sources))
         return piece
 
     def window(self, start: int, pieces: tuple[int, ...]) -> Window | None:
