@@ -67,6 +67,7 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "stream_seq": "The newest `Stream-Seq`; null when none was sent.",
         "closed": "Whether it is closed.",
         "epoch": "The epoch of its next entry.",
+        "epochs": "All of its epochs, in order: the offset after an entry carries that of the entry.",
         "next_offset": "How many entries it has had, as text. This is a number, and no offset to read from.",
         "sealed_through": "The number of its newest entry that is in a sealed object; `-1` when none is.",
         "uploaded_through": "The same in the object store: what is sealed counts once it is uploaded.",
@@ -80,6 +81,10 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "wal_bytes": "The same as `pending_bytes`.",
         "last_append_at": "The time of its newest append, or of its creation.",
         "last_segment_cut_at": "The time of the newest entry in its newest object; null when it has none.",
+    },
+    "EpochDetails": {
+        "epoch": "The epoch.",
+        "first_offset": "The number of its first entry, as text.",
     },
     "StorageDetails": {
         "object_storage": "In the object store. Of an object that holds several streams, this one's share.",

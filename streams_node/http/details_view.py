@@ -7,6 +7,11 @@ from streams_node.http.profile import ProfileView
 from streams_node.http.schemas import RegistryView
 
 
+class EpochDetails(msgspec.Struct):
+    epoch: int
+    first_offset: str
+
+
 class StreamDetails(msgspec.Struct):
     name: str
     content_type: str
@@ -18,6 +23,7 @@ class StreamDetails(msgspec.Struct):
     stream_seq: str | None
     closed: bool
     epoch: int
+    epochs: list[EpochDetails]
     next_offset: str
     sealed_through: str
     uploaded_through: str

@@ -48,7 +48,8 @@ async def test_the_whole_body_of_a_new_stream(tmp_path: Path) -> None:
             "stream": {
                 "name": "a", "content_type": "application/json", "profile": "generic", "created_at": made,
                 "updated_at": made, "expires_at": None, "ttl_seconds": None, "stream_seq": None, "closed": False,
-                "epoch": 0, "next_offset": "0", "sealed_through": "-1", "uploaded_through": "-1", "segment_count": 0,
+                "epoch": 0, "epochs": [{"epoch": 0, "first_offset": "0"}], "next_offset": "0",
+                "sealed_through": "-1", "uploaded_through": "-1", "segment_count": 0,
                 "uploaded_segment_count": 0, "pending_rows": "0", "pending_bytes": "0", "total_size_bytes": "0",
                 "wal_rows": "0", "wal_bytes": "0", "last_append_at": made, "last_segment_cut_at": None,
             },

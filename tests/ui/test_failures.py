@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ KEY = "an-invented-key-0123456789"
 
 
 @contextmanager
-def start(data: Path, **options: Any) -> Iterator[NodeProcess]:
-    with NodeProcess(data, settings={"index_driver": "off"}, **options) as process:
+def start(data: Path, settings: Mapping[str, object] | None = None, **options: Any) -> Iterator[NodeProcess]:
+    with NodeProcess(data, settings={"index_driver": "off", **(settings or {})}, **options) as process:
         elsewhere(lambda: asyncio.run(process.ready()))
         yield process
 
@@ -50,6 +50,43 @@ def test_a_restart_of_the_node_is_said_survived_and_nothing_is_shown_twice(brows
             # Connections that broke are what was to be shown; nothing else may have gone wrong.
             window.said = [text for text in window.said if "ERR_" not in text]
             window.close()
+
+
+def test_a_stream_that_came_out_of_the_bucket_is_shown_over_its_epochs(browser: Browser, tmp_path: Path) -> None:
+    bucket = {"object_store_folder": tmp_path / "objects"}
+    with start(tmp_path / "lost", bucket) as first:
+        api = Api(f"http://127.0.0.1:{first.port}")
+        api.create("steps")
+        api.append("steps", [{"step": number} for number in range(30)])
+        api.call("POST", "/v1/stream/steps/_flush", None)
+        first.kill()
+        first.process.wait()
+    with start(tmp_path / "new", {**bucket, "bootstrap_from_store": True}) as second:
+        base = f"http://127.0.0.1:{second.port}"
+        api = Api(base)
+        api.append("steps", [{"step": number} for number in range(30, 35)])
+        epochs = api.details("steps")["stream"]["epochs"]
+        assert [each["first_offset"] for each in epochs] == ["0", "30"]
+        assert epochs[1]["epoch"] > epochs[0]["epoch"]
+        window = Window(browser, base)
+        page = window.open("#/s/steps")
+        expect(page.locator(".list-foot")).to_contain_text("Messages 0 to 34 of 35")
+        for number in (29, 30, 31):
+            page.locator(f"#m{number}").click()
+            message = page.get_by_label(f"Message {number}", exact=True)
+            expect(message.locator(".tree")).to_contain_text(f"step: {number}")
+            link = message.get_by_role("button", name="Link").get_attribute("data-copy") or ""
+            other = Window(browser, base)
+            other.open(link.partition("/ui")[2])
+            expect(other.page.get_by_label(f"Message {number}", exact=True).locator(".tree")).to_contain_text(
+                str(number)
+            )
+            other.close()
+        jump = page.get_by_label("Go to a message")
+        jump.fill("12")
+        jump.press("Enter")
+        expect(page.locator("#m12")).to_be_visible()
+        window.close()
 
 
 def test_a_node_with_a_key_is_opened_with_it_and_it_is_in_no_address(browser: Browser, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from search.language import matcher, query
 from streams_node.http.ui import assets
+from streams_node.ingest.state import StreamState
 from streams_node.protocol.offsets import encode
 from streams_node.schema.search_config import parse
 from tests.ui.browser import Window
@@ -68,6 +70,29 @@ def test_offsets_of_messages_are_those_of_the_node(module: Callable[..., Any]) -
         token = encode(epoch, seq)
         assert module("lib/offsets.js", "encode", epoch, seq) == token
         assert module("lib/offsets.js", "decode", token.lower()) == {"epoch": epoch, "seq": seq}
+
+    holds()
+
+
+def test_an_offset_carries_the_epoch_of_the_entry_before_it(module: Callable[..., Any]) -> None:
+    @DRAWN
+    @given(st.sets(st.integers(0, 30), max_size=4), st.integers(0, 40))
+    def holds(later: set[int], seq: int) -> None:
+        epochs = tuple(enumerate((0, *sorted(later)), start=3))
+        shown = [{"epoch": epoch, "first_offset": str(first)} for epoch, first in epochs]
+        state: Any = SimpleNamespace(epochs=epochs)
+        assert module("lib/offsets.js", "offsetAt", shown, seq) == StreamState.token(state, seq)
+
+    holds()
+
+
+def test_whatever_is_written_as_a_schema_something_is_said_of_it(module: Callable[..., Any]) -> None:
+    @DRAWN
+    @given(VALUES | st.fixed_dictionaries({"search": VALUES | st.dictionaries(st.sampled_from(list(SEARCH)), VALUES)}))
+    def holds(update: Any) -> None:
+        said = module("lib/declared.js", "check", json.dumps(update), {"currentVersion": 0}, "0")
+        assert said or update == {"search": None}  # which takes it away
+        assert all(each["text"] for each in said)
 
     holds()
 

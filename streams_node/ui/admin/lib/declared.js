@@ -18,12 +18,13 @@ export function check(text, registry, entries) {
   if (update.schema && !registry.currentVersion && entries !== "0") say("a first schema needs a stream without entries, and this one has some", "schema");
   if (update.schema && registry.currentVersion && !update.lens) say("the next version needs a lens from the current one", "schema");
   if (update.search && !update.schema && !registry.currentVersion) say("search needs a schema", "search");
-  if (update.search) fields(update.search, say);
+  if (isObject(update.search)) fields(update.search, say);
+  else if (update.search != null) say("search is an object, or null to take it away", "search");
   return found;
 }
 
 function fields(search, say) {
-  const known = search.fields ?? {};
+  const known = isObject(search.fields) ? search.fields : {};
   if (known[search.primaryTimestampField]?.kind !== "date") say("primaryTimestampField has to name a field of kind date", lineOfTime(search));
   for (const [name, field] of Object.entries(known)) {
     const path = `search.fields.${name}`;

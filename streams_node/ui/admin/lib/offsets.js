@@ -13,6 +13,12 @@ export function encode(epoch, seq) {
   return text;
 }
 
+// The offset of the place before entry `seq`: it carries the epoch of the entry before it. `epochs` as `_details` has them.
+export function offsetAt(epochs, seq) {
+  const found = epochs.findLast((each) => seq > Number(each.first_offset)) ?? epochs[0];
+  return encode(found.epoch, seq);
+}
+
 export function decode(token) {
   const text = token.trim().toUpperCase().replace(/O/g, "0").replace(/[IL]/g, "1");
   if (text.length !== LENGTH) return null;

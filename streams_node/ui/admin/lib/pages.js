@@ -1,6 +1,6 @@
 // Pages of a stream as messages: { seq, text }, and for streams that are not JSON { seq, end, text or bytes }.
 import { body, request, streamPath } from "./api.js";
-import { decode, encode } from "./offsets.js";
+import { decode, offsetAt } from "./offsets.js";
 import { elements } from "./jsontext.js";
 
 const PAGE_BYTES = 256 * 1024;
@@ -35,7 +35,7 @@ export async function stretch(stream, first, end, signal) {
   const found = [];
   if (isJson(stream.type)) {
     for (let at = first; at < end; ) {
-      const got = await page(stream, { offset: encode(stream.epoch, at) }, signal);
+      const got = await page(stream, { offset: offsetAt(stream.epochs, at) }, signal);
       found.push(...got.messages.filter((each) => each.seq < end));
       if (got.end <= at) break;
       at = got.end;
@@ -45,7 +45,7 @@ export async function stretch(stream, first, end, signal) {
   // An entry is never split: a page of one byte is one entry.
   for (let at = first; at < end; at += ENTRIES_AT_ONCE) {
     const seqs = Array.from({ length: Math.min(ENTRIES_AT_ONCE, end - at) }, (_, plus) => at + plus);
-    const pages = await Promise.all(seqs.map((seq) => page(stream, { offset: encode(stream.epoch, seq) }, signal, 1)));
+    const pages = await Promise.all(seqs.map((seq) => page(stream, { offset: offsetAt(stream.epochs, seq) }, signal, 1)));
     found.push(...pages.flatMap((each) => each.messages));
   }
   return found;

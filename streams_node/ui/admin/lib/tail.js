@@ -3,7 +3,7 @@ import { signal } from "./html.js";
 import { follow } from "./events.js";
 import { elements } from "./jsontext.js";
 import { lost, whenUp } from "./link.js";
-import { decode, encode } from "./offsets.js";
+import { decode, offsetAt } from "./offsets.js";
 import { chunk, isJson, isText, page, stretch } from "./pages.js";
 import { streamPath } from "./api.js";
 
@@ -15,7 +15,7 @@ const RETRY_MS = 1500;
 
 export class Tail {
   constructor(stream) {
-    this.stream = stream; // { name, type, epoch }
+    this.stream = stream; // { name, type, epochs }
     this.messages = [];
     this.chars = 0;
     this.shift = 0; // how many were put before the first that was shown, less those that were dropped there
@@ -55,7 +55,7 @@ export class Tail {
 
   async atTail(end) {
     const first = Math.max(0, end - BEFORE);
-    this.next = encode(this.stream.epoch, end);
+    this.next = offsetAt(this.stream.epochs, end);
     if (end > 0) this.take(await stretch(this.stream, first, end, this.stop.signal));
     void this.live();
   }
@@ -150,7 +150,7 @@ export class Tail {
       // What is far below is read again by who goes back there.
       if (this.messages.length > MESSAGES_MAX) {
         this.messages.length = MESSAGES_MAX;
-        this.next = encode(this.stream.epoch, this.messages.at(-1).seq + 1);
+        this.next = offsetAt(this.stream.epochs, this.messages.at(-1).seq + 1);
         this.say({ ...this.state.peek(), atEnd: false });
       }
     } catch (error) {

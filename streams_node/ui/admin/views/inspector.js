@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useSignal } from "../lib/html.js";
 import { publicBase, place } from "../lib/place.js";
 import { streamPath } from "../lib/api.js";
 import { bytes, count } from "../lib/format.js";
-import { encode } from "../lib/offsets.js";
+import { offsetAt } from "../lib/offsets.js";
 import { bytesOf, isJson, page } from "../lib/pages.js";
 import { streamLink } from "../lib/route.js";
 import { Copy } from "../parts/copy.js";
@@ -17,12 +17,12 @@ export function Inspector({ name, stream, seq, tail, choose, close }) {
   const form = useSignal(isJson(stream.content_type) ? "tree" : stream.content_type.startsWith("text/") ? "raw" : "hex");
   const loaded = useSignal(null);
   const known = tail?.messages.find((each) => each.seq === seq && !(each.end > seq + 1));
-  const token = encode(stream.epoch, seq);
+  const token = offsetAt(stream.epochs, seq);
   useEffect(() => {
     if (known) return undefined;
     const stop = new AbortController();
     loaded.value = null;
-    page({ name, type: stream.content_type, epoch: stream.epoch }, { offset: token }, stop.signal, 1).then(
+    page({ name, type: stream.content_type, epochs: stream.epochs }, { offset: token }, stop.signal, 1).then(
       ({ messages }) => (loaded.value = { message: messages[0], none: !messages.length }),
       (error) => stop.signal.aborted || (loaded.value = { error }),
     );
@@ -53,7 +53,7 @@ export function Inspector({ name, stream, seq, tail, choose, close }) {
               : html`<${Loading} what="Reading the message" />`}
       </div>
       <footer>
-        <${Copy} label="Link" text=${`${location.origin}/ui${streamLink(name, "messages", { at: encode(stream.epoch, seq + 1) })}`} icon="link" />
+        <${Copy} label="Link" text=${`${location.origin}/ui${streamLink(name, "messages", { at: offsetAt(stream.epochs, seq + 1) })}`} icon="link" />
         <${Copy} label="Copy" text=${message?.text ?? ""} disabled=${message?.text === undefined} />
         <${Copy} label="curl" text=${curl(name, token)} />
         <${Copy} label="Python" text=${python(name, token)} />

@@ -1,17 +1,17 @@
 // Goes to a place in the stream: a message's number, an offset, or a time.
 import { html, useSignal } from "../lib/html.js";
-import { decode, encode } from "../lib/offsets.js";
+import { decode, offsetAt } from "../lib/offsets.js";
 import { note } from "../lib/route.js";
 
 const AGO = /^(\d+(?:\.\d+)?)\s*(s|m|h|d)(?:in)?(?:\s+ago)?$/i;
 const UNIT_MS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 // What somebody typed, as parameters of the address; a text when it is nothing that we know.
-export function placeOf(text, epoch, now = Date.now()) {
+export function placeOf(text, epochs, now = Date.now()) {
   const typed = text.trim();
   if (/^(start|first|-1)$/i.test(typed)) return { from: "-1", since: "" };
   if (/^(end|now|live|last)$/i.test(typed)) return { from: "", since: "" };
-  if (/^#?\d{1,15}$/.test(typed)) return { from: encode(epoch, Number(typed.replace("#", ""))), since: "" };
+  if (/^#?\d{1,15}$/.test(typed)) return { from: offsetAt(epochs, Number(typed.replace("#", ""))), since: "" };
   if (typed.length === 26 && decode(typed)) return { from: typed.toUpperCase(), since: "" };
   const ago = AGO.exec(typed);
   if (ago) return { from: "", since: new Date(now - Number(ago[1]) * UNIT_MS[ago[2].toLowerCase()]).toISOString() };
@@ -26,7 +26,7 @@ export function Jump({ stream, from, since }) {
   const submit = (event) => {
     event.preventDefault();
     if (!typed.value.trim()) return;
-    const place = placeOf(typed.value, stream.epoch);
+    const place = placeOf(typed.value, stream.epochs);
     if (typeof place === "string") {
       wrong.value = place;
       return;

@@ -2,7 +2,7 @@
 import { html, useEffect, useMemo, useRef, useSignal } from "../lib/html.js";
 import { clock, count, plural } from "../lib/format.js";
 import { link } from "../lib/link.js";
-import { decode, encode } from "../lib/offsets.js";
+import { decode, offsetAt } from "../lib/offsets.js";
 import { note, route } from "../lib/route.js";
 import { Tail } from "../lib/tail.js";
 import { Empty, Failure, Icon, Loading } from "../parts/states.js";
@@ -19,10 +19,10 @@ export function Messages({ name, data }) {
   const { params } = route.value;
   const { from = "", since = "", at = "" } = params;
   const end = Number(stream.next_offset);
-  const tail = useMemo(() => new Tail({ name, type: stream.content_type, epoch: stream.epoch }), [name, from, since, stream.epoch]);
+  const tail = useMemo(() => new Tail({ name, type: stream.content_type, epochs: stream.epochs }), [name, from, since, stream.epoch]);
   const picked = useSignal(null); // the sequence of the message that is shown in full
   useEffect(() => {
-    const start = from || since ? { ...(since ? { since } : { offset: from }) } : at ? { offset: tokenBefore(at) } : { live: true };
+    const start = from || since ? { ...(since ? { since } : { offset: from }) } : at ? { offset: before(stream, at) } : { live: true };
     void tail.open(start, end).then(() => {
       if (at && picked.peek() === null) picked.value = (decode(at)?.seq ?? 0) - 1;
     });
@@ -30,7 +30,7 @@ export function Messages({ name, data }) {
   }, [tail]);
   const choose = (seq) => {
     picked.value = seq;
-    note({ at: seq === null ? "" : encode(stream.epoch, seq + 1) });
+    note({ at: seq === null ? "" : offsetAt(stream.epochs, seq + 1) });
   };
   return html`
     <div class="messages ${picked.value === null ? "" : "with-inspector"}">
@@ -44,10 +44,10 @@ export function Messages({ name, data }) {
   `;
 }
 
-// A token stands behind its message; reading begins before it.
-const tokenBefore = (token) => {
-  const place = decode(token);
-  return place && place.seq > 0 ? encode(place.epoch, place.seq - 1) : "-1";
+// An offset stands behind its message; reading begins before it.
+const before = (stream, offset) => {
+  const place = decode(offset);
+  return place && place.seq > 0 ? offsetAt(stream.epochs, place.seq - 1) : "-1";
 };
 
 function Toolbar({ tail, end, from, since, stream }) {

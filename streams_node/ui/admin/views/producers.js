@@ -3,7 +3,7 @@ import { html, useMemo, useSignal } from "../lib/html.js";
 import { asJson, streamPath } from "../lib/api.js";
 import { age, count, moment, plural } from "../lib/format.js";
 import { useLoad, useNow } from "../lib/load.js";
-import { encode } from "../lib/offsets.js";
+import { offsetAt } from "../lib/offsets.js";
 import { streamLink } from "../lib/route.js";
 import { Empty, Failure, Loading } from "../parts/states.js";
 
@@ -61,7 +61,7 @@ function Listed({ name, stream, found, now, more }) {
   `;
 }
 
-const Place = ({ name, stream, end }) => (end > 0 ? html`<a href=${streamLink(name, "messages", { at: encode(stream.epoch, end) })}>${count(end - 1)}</a>` : html`<span class="quiet">none</span>`);
+const Place = ({ name, stream, end }) => (end > 0 ? html`<a href=${streamLink(name, "messages", { at: offsetAt(stream.epochs, end) })}>${count(end - 1)}</a>` : html`<span class="quiet">none</span>`);
 
 function Subscriptions({ subscriptions }) {
   const { first, count: all } = subscriptions;

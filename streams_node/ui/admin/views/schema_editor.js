@@ -5,13 +5,13 @@ import { check, refusal, unseen } from "../lib/declared.js";
 import { plural } from "../lib/format.js";
 import { stretch } from "../lib/pages.js";
 import { streamLink } from "../lib/route.js";
-import { encode } from "../lib/offsets.js";
+import { offsetAt } from "../lib/offsets.js";
 import { Difference } from "../parts/difference.js";
 import { Lines } from "../parts/lines.js";
 import { sentence } from "../parts/states.js";
 
 const LAST = 50; // entries that a change is held against
-const LAST_CHARS = 512 * 1024;
+const LAST_CHARS = 256 * 1024;
 const TYPING_MS = 500;
 const SHOWN = 5;
 
@@ -65,7 +65,7 @@ function useLast(name, stream) {
   useEffect(() => {
     const stop = new AbortController();
     const end = Number(stream.next_offset);
-    const of = { name, type: stream.content_type, epoch: stream.epoch };
+    const of = { name, type: stream.content_type, epochs: stream.epochs };
     stretch(of, Math.max(0, end - LAST), end, stop.signal).then(
       (messages) => (last.value = fitting(messages)),
       () => stop.signal.aborted || (last.value = []), // older ones may be trimmed: then none are looked at
@@ -119,7 +119,7 @@ function Held({ answer, last, name, stream }) {
       <strong>${refused.length} of the last ${plural(answer.entries, "entry", "entries")} would be refused</strong>
       <p class="small">What is stored stays and can be read. Whoever goes on appending such entries is refused.</p>
       <ul class="problems small">
-        ${refused.slice(0, SHOWN).map(({ index, message }) => html`<li><a href=${streamLink(name, "messages", { at: encode(stream.epoch, last[index].seq + 1) })}>Entry ${last[index].seq}</a>: ${sentence(message)}</li>`)}
+        ${refused.slice(0, SHOWN).map(({ index, message }) => html`<li><a href=${streamLink(name, "messages", { at: offsetAt(stream.epochs, last[index].seq + 1) })}>Entry ${last[index].seq}</a>: ${sentence(message)}</li>`)}
         ${refused.length > SHOWN && html`<li>and ${refused.length - SHOWN} more</li>`}
       </ul>
     </div>
