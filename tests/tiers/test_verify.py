@@ -80,7 +80,7 @@ async def _merged_meanwhile(tmp_path: Path, *, generations_left: bool) -> None:
                 await publish(node)
             await until(lambda: _gone(node, before), "packs are merged")
             if not generations_left:
-                await until(lambda: len(snapshots(bucket.direct())) > 1, "there are snapshots")
+                await until(lambda: _two_snapshots(node, bucket), "there are snapshots")
             store = bucket.direct()
             keys = [key for key in bucket.all_keys() if any(made in key for made in before)]
             assert keys
@@ -97,6 +97,13 @@ async def _merged_meanwhile(tmp_path: Path, *, generations_left: bool) -> None:
         assert ("stream", "2 living", 2) in [each[:3] for each in found]
 
 
+async def _two_snapshots(node: InProcess, bucket: Bucket) -> bool:
+    """After one more generation: one that comes while a snapshot is made starts no other."""
+    await append(node, S, 1)
+    await publish(node)
+    return len([one for one in snapshots(bucket.direct()) if one.complete]) > 1
+
+
 async def _gone(node: InProcess, before: set[str]) -> bool:
     return not before & {made for made, _, _ in await objects(node)}
 
@@ -109,13 +116,7 @@ async def _left_meanwhile(tmp_path: Path) -> None:
     bucket = memory_bucket()
     async with tiered(tmp_path / "node", bucket, snapshot_generations=2, compaction_packs=100) as node:
         await create(node, S)
-
-        async def two() -> bool:
-            await append(node, S, 1)
-            await publish(node)
-            return len([one for one in snapshots(bucket.direct()) if one.complete]) > 1
-
-        await until(two, "there are two snapshots")
+        await until(lambda: _two_snapshots(node, bucket), "there are two snapshots")
 
         async def leave(key: Key) -> None:
             where = key.rpartition("/")[0]
