@@ -15,6 +15,7 @@ from streams_node.http.details_view import (
     CompanionFamilies,
     DetailsView,
     EpochDetails,
+    ForkDetails,
     LocalStorage,
     ObjectStorage,
     StorageDetails,
@@ -90,22 +91,23 @@ async def _texts(context: Context, standing: Standing) -> tuple[bytes, bytes]:
 
 def _stream(state: StreamState, stored: Stored, standing: Standing, moment: Moment, parts: Parts) -> StreamDetails:
     tail = stored.tail
-    ends = state.expires_us if state.expires_us is not None else state.dies_us
     rows, size = str(tail.seq - moment.open_seq), str(moment.open_bytes)
     through = str(moment.open_seq - 1)
     whole = state.earliest_seq == 0
+    fork = state.lineage
     return StreamDetails(
         name=name_of(*state.name),
         content_type=state.content_type,
         profile=standing.profile,
         created_at=rfc3339(state.created_us),
         updated_at=rfc3339(max(state.created_us, stored.ts)),
-        expires_at=None if ends is None else rfc3339(ends),
+        expires_at=None if state.ends_us is None else rfc3339(state.ends_us),
         ttl_seconds=state.ttl_s,
         stream_seq=stored.stream_seq,
         closed=stored.closed,
         epoch=state.epoch,
         epochs=[EpochDetails(epoch, str(first)) for epoch, first in state.epochs],
+        earliest_offset=str(state.earliest_seq),
         next_offset=str(tail.seq),
         sealed_through=through,
         uploaded_through=through,
@@ -118,6 +120,7 @@ def _stream(state: StreamState, stored: Stored, standing: Standing, moment: Mome
         wal_bytes=size,
         last_append_at=rfc3339(stored.ts or state.created_us),
         last_segment_cut_at=None if parts.newest_us is None else rfc3339(parts.newest_us),
+        forked_from=None if fork is None else ForkDetails(name_of(*fork.source_name), str(fork.fork_seq)),
     )
 
 

@@ -62,12 +62,14 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "profile": "The kind of its profile.",
         "created_at": "When it was created.",
         "updated_at": "When it was appended to last, or created.",
-        "expires_at": "When it ends if nothing restarts its window; null when it does not.",
+        "expires_at": "When it ends if nothing restarts its window; null when it does not. Reads restart it, and no "
+        "tag tells of that.",
         "ttl_seconds": "The length of that window; null when it has none.",
         "stream_seq": "The newest `Stream-Seq`; null when none was sent.",
         "closed": "Whether it is closed.",
         "epoch": "The epoch of its next entry.",
         "epochs": "All of its epochs, in order: the offset after an entry carries that of the entry.",
+        "earliest_offset": "The number of its oldest entry that is still part of it, as text; 0 when none was trimmed.",
         "next_offset": "How many entries it has had, as text. This is a number, and no offset to read from.",
         "sealed_through": "The number of its newest entry that is in a sealed object; `-1` when none is.",
         "uploaded_through": "The same in the object store: what is sealed counts once it is uploaded.",
@@ -81,6 +83,11 @@ DETAILS_FIELDS: Mapping[str, Mapping[str, str]] = {
         "wal_bytes": "The same as `pending_bytes`.",
         "last_append_at": "The time of its newest append, or of its creation.",
         "last_segment_cut_at": "The time of the newest entry in its newest object; null when it has none.",
+        "forked_from": "Whose beginning it shares; null when it is no fork. Sizes and objects are of its own entries.",
+    },
+    "ForkDetails": {
+        "stream": "The stream that it was forked from, which may be gone by now.",
+        "first_own_offset": "The number of the first entry that is its own, as text.",
     },
     "EpochDetails": {
         "epoch": "The epoch.",

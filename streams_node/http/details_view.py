@@ -12,6 +12,11 @@ class EpochDetails(msgspec.Struct):
     first_offset: str
 
 
+class ForkDetails(msgspec.Struct):
+    stream: str
+    first_own_offset: str
+
+
 class StreamDetails(msgspec.Struct):
     name: str
     content_type: str
@@ -24,6 +29,7 @@ class StreamDetails(msgspec.Struct):
     closed: bool
     epoch: int
     epochs: list[EpochDetails]
+    earliest_offset: str
     next_offset: str
     sealed_through: str
     uploaded_through: str
@@ -36,6 +42,7 @@ class StreamDetails(msgspec.Struct):
     wal_bytes: str
     last_append_at: str
     last_segment_cut_at: str | None
+    forked_from: ForkDetails | None
 
 
 class ObjectStorage(msgspec.Struct):

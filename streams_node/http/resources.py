@@ -186,10 +186,11 @@ def _bucket_stream(context: Context, bucket: str, entry: BucketEntry) -> BucketS
 
 
 class _End(NamedTuple):
-    """The end of a stream in the log: its newest row, and the sequence after it."""
+    """The end of a stream in the log: its newest row, and the sequence after it; and the end of its life, if any."""
 
     row: int
     seq: int
+    life_us: int | None
 
 
 async def _stream_views(context: Context, entries: list[StreamEntry]) -> list[StreamView]:
@@ -207,18 +208,18 @@ def _end_of(context: Context, entry: StreamEntry) -> _End:
     """What memory knows, or the stored head: it is written behind its log."""
     state = context.ledger.states.peek(Name(entry.bucket, entry.name))
     if state is not None and state.id == entry.stream:
-        return _End(state.tail.row, state.tail.seq)
-    return _End(entry.last_row, entry.next_seq)
+        return _End(state.tail.row, state.tail.seq, state.ends_us)
+    stored = entry.expires_us if entry.expires_us is not None else entry.dies_us
+    return _End(entry.last_row, entry.next_seq, stored)
 
 
 def _stream_view(entry: StreamEntry, end: _End, published: int | None) -> StreamView:
     name = entry.name if entry.bucket == DEFAULT_BUCKET else f"{entry.bucket}/{entry.name}"
-    ends = entry.expires_us if entry.expires_us is not None else entry.dies_us
     through = str((0 if published is None else published) - 1)
     return StreamView(
         name,
         rfc3339(entry.created_us),
-        None if ends is None else rfc3339(ends),
+        None if end.life_us is None else rfc3339(end.life_us),
         entry.epoch,
         str(end.seq),
         through,

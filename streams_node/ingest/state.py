@@ -202,11 +202,17 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
 
     def ended(self, now_us: int) -> bool:
         """Whether its lifetime is over. A live reader holds a sliding window open, never an absolute end."""
-        if self.expires_us is not None:
-            return now_us >= self.expires_us
-        if self.ttl_s is None or (self.hub is not None and self.hub.readers):
+        ends_us = self.ends_us
+        if ends_us is None or (self.expires_us is None and self.hub is not None and self.hub.readers):
             return False
-        return now_us >= self.touched_us + self.ttl_s * SECOND_US
+        return now_us >= ends_us
+
+    @property
+    def ends_us(self) -> int | None:
+        """When it ends if nothing restarts its window; what is stored of a sliding one is up to its slack later."""
+        if self.expires_us is not None or self.ttl_s is None:
+            return self.expires_us
+        return self.touched_us + self.ttl_s * SECOND_US
 
     def touch(self, now_us: int) -> int | None:
         """Restart a sliding window; returns the end to store when the stored one may be overtaken before a crash."""

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from streams_node.ingest.retain import retain
-from streams_node.testing.inprocess import InProcess
+from streams_node.protocol.times import rfc3339
+from streams_node.testing.clock import FakeClock
+from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.wal.lookup import Name
 from tests.http.wire import Reply, ask
 from tests.indexing.world import KEYED, SEARCH, FakeDriver, append, create, declare, indexed, on_loop, rows, sealed
@@ -48,10 +50,11 @@ async def test_the_whole_body_of_a_new_stream(tmp_path: Path) -> None:
             "stream": {
                 "name": "a", "content_type": "application/json", "profile": "generic", "created_at": made,
                 "updated_at": made, "expires_at": None, "ttl_seconds": None, "stream_seq": None, "closed": False,
-                "epoch": 0, "epochs": [{"epoch": 0, "first_offset": "0"}], "next_offset": "0",
+                "epoch": 0, "epochs": [{"epoch": 0, "first_offset": "0"}], "earliest_offset": "0", "next_offset": "0",
                 "sealed_through": "-1", "uploaded_through": "-1", "segment_count": 0,
                 "uploaded_segment_count": 0, "pending_rows": "0", "pending_bytes": "0", "total_size_bytes": "0",
                 "wal_rows": "0", "wal_bytes": "0", "last_append_at": made, "last_segment_cut_at": None,
+                "forked_from": None,
             },
             "profile": {"apiVersion": "durable.streams/profile/v1", "profile": {"kind": "generic"}},
             "schema": await told(node, f"{A}/_schema"),
@@ -217,6 +220,50 @@ async def test_who_knows_nothing_does_not_wait_and_who_hears_nothing_is_told_so(
         assert (await waiting).status == 304
         for query in ("?live=sse", "?live=maybe", "?live=long-poll&timeout=x"):
             assert (await details(node, query=query)).status == 400, query
+
+
+@on_loop
+async def test_a_window_that_slides_is_told_exactly_and_reads_move_it_without_a_tag(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with in_process(tmp_path / "node", clock=clock) as node:
+        watches = node.context.details
+        watches._news = watches._news._replace(now_s=lambda: clock.now_us / 1e6)  # else it is the last second's
+        reply = await ask(node, "PUT", A, {"content-type": "application/json", "stream-ttl": "3600"})
+        assert reply.status == 201
+        made = clock.now_us
+
+        async def told_end(tag: str | None) -> tuple[str, str]:
+            """As `_details` and as the list of streams have it."""
+            reply = await details(node)
+            assert tag in {None, reply.headers["etag"]}
+            (listed,) = [each for each in await told(node, "/v1/streams") if each["name"] == "a"]
+            assert listed["expires_at"] == json.loads(reply.body)["stream"]["expires_at"]
+            return reply.headers["etag"], listed["expires_at"]
+
+        tag, end = await told_end(None)
+        assert end == rfc3339(made + 3600 * 1_000_000)
+        for seconds in (1, 200, 3000):
+            clock.advance(seconds)
+            assert (await ask(node, "GET", A)).status == 200
+            assert await told_end(tag) == (tag, rfc3339(clock.now_us + 3600 * 1_000_000))
+        clock.advance(3599)
+        assert (await ask(node, "HEAD", A)).status == 200
+        clock.advance(1)
+        assert (await details(node)).status == 404
+
+
+@on_loop
+async def test_a_fork_says_whose_beginning_it_shares(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, declared=None)
+        await append(node, A, [1, 2, 3])
+        forked = {"content-type": "application/json", "stream-forked-from": A}
+        assert (await ask(node, "PUT", "/v1/stream/b", forked)).status == 201
+        await append(node, "/v1/stream/b", [4])
+        await node.context.ledger.committer.settled()
+        for path, fork, entries in ((A, None, "3"), ("/v1/stream/b", {"stream": "a", "first_own_offset": "3"}, "4")):
+            stream = (await seen(node, path))["stream"]
+            assert (stream["forked_from"], stream["next_offset"]) == (fork, entries)
 
 
 @on_loop

@@ -37,8 +37,10 @@ class Life:
         self.driver = FakeDriver(node)
         self.number = 0
         self.trimmed = 0
+        self.produced = 0
+        self.closed = False
         self.changes: dict[str, Callable[[], Awaitable[object]]] = {
-            "append": lambda: append(node, A, [{"k": "x"}] * 3),
+            "append": self.append,
             "publish": lambda: sealed(node),
             "index": self.driver.finish,
             "search": lambda: declare(node, A, {"search": SEARCH}),
@@ -49,7 +51,40 @@ class Life:
             "subscribe by name": lambda: self.subscribe({"streams": ["a"]}),
             "unsubscribe": self.unsubscribe,
             "other": lambda: append(node, "/v1/stream/other", [{"k": "y"}]),
+            "produce": self.produce,
+            "repeat": self.repeat,
+            "number": self.numbered,
+            "fork": self.fork,
+            "close": self.close,
         }
+
+    async def append(self) -> None:
+        if not self.closed:
+            await append(self.node, A, [{"k": "x"}] * 3)
+
+    async def close(self) -> None:
+        self.closed = True
+        assert (await ask(self.node, "POST", A, {"stream-closed": "true"})).status == 204
+
+    async def produce(self) -> None:
+        self.produced += 1
+        await self.repeat()
+
+    async def repeat(self) -> None:
+        """What a producer has sent already is not stored again, and nothing has changed."""
+        if self.produced:
+            said = {"producer-id": "p", "producer-epoch": "0", "producer-seq": str(self.produced - 1)}
+            await ask(self.node, "POST", A, JSON | said, b'[{"k":"x"}]')
+
+    async def numbered(self) -> None:
+        self.number += 1
+        await ask(self.node, "POST", A, JSON | {"stream-seq": f"{self.number:09d}"}, b'[{"k":"x"}]')
+
+    async def fork(self) -> None:
+        """It shares what there is, and is nothing that the stream itself tells of."""
+        self.number += 1
+        reply = await ask(self.node, "PUT", f"/v1/stream/fork{self.number}", JSON | {"stream-forked-from": A})
+        assert reply.status == 201, reply
 
     async def trim(self) -> None:
         state = await self.node.context.ledger.living(Name("_default", "a"))
@@ -106,15 +141,20 @@ async def live(folder: Path, steps: list[str]) -> None:
         await create(node, "/v1/stream/other")
         known: dict[str, str] = {}
         for step in steps:
-            tag, state = await life.seen()
-            assert known.setdefault(tag, state) == state
+            tag, before = await life.seen()
+            assert known.setdefault(tag, before) == before
             query = "?live=long-poll&timeout_ms=30000"
             waiting = asyncio.ensure_future(details(node, query=query, tag=tag))
             await until(lambda: node.context.details.waiting == 1, "it waits")
+            if step == "delete":
+                assert (await ask(node, "DELETE", A)).status == 204
+                assert (await waiting).status in {404, 410}
+                return
             await life.changes[step]()
             await life.settled()
             after, state = await life.seen()
             assert known.setdefault(after, state) == state, step
+            assert (after == tag) == (state == before), step
             status, indexed_so_far = await life.indexes()
             assert known.setdefault(status, indexed_so_far) == indexed_so_far, step
             if after == tag:
@@ -130,7 +170,7 @@ async def live(folder: Path, steps: list[str]) -> None:
 
 STEPS = [
     "append", "publish", "index", "search", "no search", "trim", "subscribe", "subscribe elsewhere",
-    "subscribe by name", "unsubscribe", "other",
+    "subscribe by name", "unsubscribe", "other", "produce", "repeat", "number", "fork", "close",
 ]  # fmt: skip
 
 
@@ -142,4 +182,4 @@ def test_one_tag_is_one_state_and_waiters_hear_of_every_other(steps: list[str]) 
 
 
 def test_each_kind_of_change_in_one_life(tmp_path: Path) -> None:
-    asyncio.run(live(tmp_path, [*STEPS, "append", "publish", "index", "unsubscribe"]))
+    asyncio.run(live(tmp_path, [*STEPS, "repeat", "append", "publish", "index", "unsubscribe", "delete"]))
