@@ -200,8 +200,13 @@ def test_a_search_says_what_it_rests_on_goes_on_and_is_built_from_the_schema(win
 
 
 def test_a_brush_over_the_histogram_narrows_the_query(window: Open) -> None:
-    page = window().open("#/s/requests/search?q=level:error")
+    page = window().open("#/s/requests/search")
+    expect(page.locator(".histogram-head")).to_contain_text("1,500 records by at")
+    page.get_by_label("Query").fill("level:error")
+    page.get_by_label("Query").press("Enter")
+    expect(page.locator(".histogram-head")).not_to_contain_text("1,500 records by at")
     expect(page.locator(".histogram-head")).to_contain_text("records by at")
+    expect(page.locator(".coverage strong")).to_contain_text("hits")
     whole = page.locator(".coverage strong").inner_text()
     box = page.locator(".histogram .u-over").bounding_box()
     assert box is not None
@@ -237,10 +242,18 @@ def test_a_query_that_cannot_be_understood_is_pointed_at(window: Open) -> None:
 
 
 def test_a_stream_without_a_search_says_how_it_gets_one(window: Open) -> None:
-    page = window().open("#/s/orders/search")
-    expect(page.get_by_text("This stream cannot be searched yet")).to_be_visible()
+    view = window()
+    page = view.open("#/s/clicks/search")
+    expect(page.get_by_role("heading", name="This stream cannot be searched yet", exact=True)).to_be_visible()
     page.get_by_role("link", name="Go to the schema").click()
     expect(page.get_by_text("No schema yet")).to_be_visible()
+    expect(page.get_by_role("button", name="Write one")).to_be_visible()
+    view.open("#/s/orders/search")  # which has entries, and so gets none
+    expect(page.get_by_role("heading", name="This stream cannot be searched", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Go to the schema").click()
+    page.get_by_role("button", name="Declare a routing key").click()
+    expect(page.get_by_role("heading", name="Routing key")).to_be_visible()
+    expect(page.get_by_text("50 of the last 50 entries would be refused")).to_be_visible()  # their ids are numbers
 
 
 def test_indexes_storage_and_the_node_are_told_of(window: Open) -> None:

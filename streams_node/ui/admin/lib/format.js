@@ -44,6 +44,14 @@ export const moment = (text) => {
   return Number.isNaN(date.getTime()) ? String(text) : date.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 };
 
+// Reads restart a sliding window, and nobody is told of that: it is as long as it is, and its end is not known.
+export const ends = ({ expires_at: at, ttl_seconds: window }) => (!at ? "never" : window == null ? moment(at) : `${duration(1000 * window)} after its last use`);
+
+const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+// Signs that turn the order of what follows them are shown as what they are, and turn nothing.
+export const straight = (text) => text.replace(TURNING, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 export const clock = (ms) => {
   const date = new Date(ms);
   const two = (value) => String(value).padStart(2, "0");

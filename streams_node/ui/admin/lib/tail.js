@@ -15,7 +15,7 @@ const RETRY_MS = 1500;
 
 export class Tail {
   constructor(stream) {
-    this.stream = stream; // { name, type, epochs }
+    this.stream = stream; // { name, type, epochs, earliest }
     this.messages = [];
     this.chars = 0;
     this.shift = 0; // how many were put before the first that was shown, less those that were dropped there
@@ -54,9 +54,9 @@ export class Tail {
   }
 
   async atTail(end) {
-    const first = Math.max(0, end - BEFORE);
+    const first = Math.max(this.stream.earliest, end - BEFORE);
     this.next = offsetAt(this.stream.epochs, end);
-    if (end > 0) this.take(await stretch(this.stream, first, end, this.stop.signal));
+    if (end > first) this.take(await stretch(this.stream, first, end, this.stop.signal));
     void this.live();
   }
 
@@ -139,11 +139,12 @@ export class Tail {
   }
 
   async earlier() {
-    if (this.loading || this.first === 0) return;
+    const { earliest } = this.stream;
+    if (this.loading || this.first <= earliest) return;
     this.loading = true;
     try {
       const end = this.first;
-      const found = await stretch(this.stream, Math.max(0, end - BEFORE), end, this.stop.signal);
+      const found = await stretch(this.stream, Math.max(earliest, end - BEFORE), end, this.stop.signal);
       this.messages.unshift(...found);
       for (const each of found) this.chars += size(each);
       this.shift += found.length;

@@ -17,19 +17,23 @@ function colour(box, name, part = 100) {
   return found;
 }
 
-// `data` is [times in seconds, values, ...]. `bars` draws columns; `onSelect(from, to)` is told of a brush, in
-// seconds: one that is dragged, or columns that are chosen with the arrow keys.
-export function Chart({ data, label, height = 130, bars = false, series = [{ colour: "--accent" }], show = short, onSelect }) {
+// `data` is [times in seconds, values, ...]. `bars` draws columns, each of so many seconds. `onSelect(from, to)` is told
+// of a brush, in seconds: one that is dragged, or columns that are chosen with the arrow keys.
+export function Chart({ data, label, height = 130, bars = 0, series = [{ colour: "--accent" }], show = short, onSelect }) {
   const box = useRef(null);
   const plot = useRef(null);
   const latest = useRef(data);
   latest.current = data;
+  const column = useRef(bars);
+  column.current = bars;
+  const told = useRef(onSelect); // the chart outlives the query that it was first drawn for
+  told.current = onSelect;
   useEffect(() => {
     const draw = () => {
       void theme.value;
       void turn.value;
       plot.current?.destroy();
-      plot.current = new uPlot(options({ box: box.current, height, bars, series, show, onSelect }), latest.current, box.current);
+      plot.current = new uPlot(options({ box: box.current, height, column, series, show, onSelect: onSelect && ((from, to) => told.current(from, to)) }), latest.current, box.current);
     };
     const stop = effect(draw);
     const watcher = new ResizeObserver(() => plot.current.setSize({ width: box.current.clientWidth, height }));
@@ -39,20 +43,20 @@ export function Chart({ data, label, height = 130, bars = false, series = [{ col
       stop();
       plot.current.destroy();
     };
-  }, [height, bars, series.length]);
+  }, [height, bars > 0, series.length]);
   useEffect(() => plot.current?.setData(data), [data]);
   const chart = (rest) => html`<div class="chart" aria-label=${label} ref=${box} style=${{ height: `${height}px` }} ...${rest}></div>`;
-  const keys = useColumns(plot, data, onSelect);
+  const keys = useColumns(plot, data, bars, onSelect);
   if (!onSelect) return chart({ role: "img" });
   return html`${chart({ role: "group", tabindex: 0, onKeyDown: keys.pressed })}<span class="visually-hidden" role="status">${keys.said}</span>`;
 }
 
 // Columns chosen by keys: arrows move, with Shift they take more, Enter is what letting go of the mouse is.
-function useColumns(plot, data, onSelect) {
+function useColumns(plot, data, column, onSelect) {
   const [chosen, choose] = useState(null); // the first one, and the one that was moved to last
   const [times, counts] = data;
   const [low, high] = chosen ? [Math.min(...chosen), Math.max(...chosen)] : [];
-  const end = (at) => times[at] + (times[1] - times[0] || 1);
+  const end = (at) => times[at] + column;
   useEffect(() => choose(null), [data]);
   useEffect(() => {
     if (!onSelect || !plot.current) return;
@@ -77,7 +81,8 @@ function useColumns(plot, data, onSelect) {
 
 const spoken = (seconds) => new Date(seconds * 1000).toLocaleString("en-GB");
 
-function options({ box, height, bars, series, show, onSelect }) {
+function options({ box, height, column, series, show, onSelect }) {
+  const bars = column.current > 0;
   const quiet = colour(box, "--quiet");
   const line = colour(box, "--line");
   const axis = { stroke: quiet, font: "11px system-ui, sans-serif", ticks: { show: false } };
@@ -88,7 +93,7 @@ function options({ box, height, bars, series, show, onSelect }) {
     legend: { show: false },
     cursor: { points: { show: !bars }, drag: { x: Boolean(onSelect), y: false, setScale: false }, y: false },
     select: { show: Boolean(onSelect) },
-    scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.08, Number.EPSILON) || 1] } },
+    scales: { ...(bars ? { x: { range: ({ data: [times] }) => (times.length ? [times[0], times.at(-1) + column.current] : [0, 1]) } } : {}), y: { range: (_, low, high) => [0, Math.max(high * 1.08, Number.EPSILON) || 1] } },
     axes: [
       { ...axis, grid: { show: false }, size: 24, space: 80, values: (_, marks, _axis, _space, step) => marks.map((mark) => moment(mark, step)) },
       { ...axis, grid: { stroke: line, width: 1 }, size: 58, space: 30, values: (_, marks) => once(marks.map((mark) => show(mark))), ...(show === bytes ? { incrs: POWERS } : {}) },

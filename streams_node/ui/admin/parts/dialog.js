@@ -1,6 +1,7 @@
 // A dialog in front of the page; the browser keeps the focus in it. Escape and its own buttons close it.
 import { html, useEffect, useId, useRef, useSignal } from "../lib/html.js";
-import { Icon, sentence } from "./states.js";
+import { straight } from "../lib/format.js";
+import { Icon, Said } from "./states.js";
 
 export function Dialog({ title, close, children, wide = false }) {
   const box = useRef(null);
@@ -8,7 +9,12 @@ export function Dialog({ title, close, children, wide = false }) {
   useEffect(() => {
     const dialog = box.current;
     dialog.showModal();
-    return () => dialog.close(); // the browser gives the focus back to where it was
+    const left = () => close?.(); // a step back in the history is no answer to what it asks
+    addEventListener("hashchange", left);
+    return () => {
+      removeEventListener("hashchange", left);
+      dialog.close(); // the browser gives the focus back to where it was
+    };
   }, []);
   const closed = (event) => {
     event.preventDefault();
@@ -29,9 +35,10 @@ export function Dialog({ title, close, children, wide = false }) {
 export function Confirm({ title, name, action, close, done, run, children }) {
   const typed = useSignal("");
   const state = useSignal({});
+  const same = [name, straight(name)].includes(typed.value);
   const submit = async (event) => {
     event.preventDefault();
-    if (typed.value !== name || state.value.busy) return;
+    if (!same || state.value.busy) return;
     state.value = { busy: true };
     try {
       await run();
@@ -46,14 +53,14 @@ export function Confirm({ title, name, action, close, done, run, children }) {
       <form onSubmit=${submit}>
         ${children}
         <label class="field">
-          <span>Type <code>${name}</code> to confirm</span>
+          <span>Type <code>${straight(name)}</code> to confirm</span>
           <input autofocus autocomplete="off" spellcheck="false" value=${typed.value}
             onInput=${(event) => (typed.value = event.target.value)} />
         </label>
         <${Trouble} error=${state.value.error} />
         <footer>
           <button type="button" class="plain" onClick=${close}>Cancel</button>
-          <button class="danger" disabled=${typed.value !== name || state.value.busy}>${action}</button>
+          <button class="danger" disabled=${!same || state.value.busy}>${action}</button>
         </footer>
       </form>
     <//>
@@ -61,5 +68,5 @@ export function Confirm({ title, name, action, close, done, run, children }) {
 }
 
 export function Trouble({ error }) {
-  return html`<div aria-live="assertive">${error && html`<p class="trouble">${sentence(error.message)}</p>`}</div>`;
+  return html`<div aria-live="assertive">${error && html`<p class="trouble"><${Said} text=${error.message} /></p>`}</div>`;
 }

@@ -1,5 +1,6 @@
 // What a view shows when there is nothing to show: not yet, nothing at all, or a failure.
 import { html } from "../lib/html.js";
+import { straight } from "../lib/format.js";
 
 export function Loading({ what = "Loading", rows = 4 }) {
   return html`
@@ -24,12 +25,15 @@ export function Failure({ error, retry, title = "That did not work" }) {
   return html`
     <div class="notice bad" role="alert">
       <strong>${title}</strong>
-      <p>${sentence(error.message)}</p>
+      <p><${Said} text=${error.message} /></p>
       ${error.code && html`<p class="quiet small">Code <code>${error.code}</code>${error.status ? `, status ${error.status}` : ""}</p>`}
       ${retry && html`<button class="plain" onClick=${retry}>Try again</button>`}
     </div>
   `;
 }
+
+// What the node says, with the names in it set apart.
+export const Said = ({ text }) => straight(sentence(text)).split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
 
 export const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".") : "");
 

@@ -1,8 +1,10 @@
 // A JSON value as a tree that opens and closes.
 import { html, useSignal } from "../lib/html.js";
+import { count, straight } from "../lib/format.js";
 
 const OPEN_DEPTH = 3;
 const ITEMS_MAX = 100;
+const CHARS_MAX = 2000; // of a text, until somebody asks for more
 
 export function Tree({ value }) {
   return html`<div class="tree"><${Value} value=${value} depth=${0} /></div>`;
@@ -37,9 +39,12 @@ function Branch({ name, value, depth }) {
   `;
 }
 
-const Name = ({ name }) => (name === undefined ? null : html`<span class="j-name">${name}</span><span class="quiet">: </span>`);
+const Name = ({ name }) => (name === undefined ? null : html`<span class="j-name">${straight(String(name))}</span><span class="quiet">: </span>`);
 
 function Scalar({ value }) {
   const kind = value === null || typeof value === "boolean" ? "word" : typeof value;
-  return html`<span class=${`j-${kind}`}>${JSON.stringify(value)}</span>`;
+  const shown = useSignal(CHARS_MAX);
+  const text = JSON.stringify(value);
+  const left = text.length - shown.value;
+  return html`<span class=${`j-${kind}`}>${straight(left > 0 ? text.slice(0, shown.value) : text)}</span>${left > 0 && html`… <button class="plain small-button" onClick=${() => (shown.value *= 10)}>${count(left)} characters more</button>`}`;
 }

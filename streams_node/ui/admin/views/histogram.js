@@ -46,7 +46,7 @@ function Drawn({ name, search, q, use, rollup }) {
           ${SPANS.map(([text, ms]) => html`<button aria-pressed=${span.value === ms ? "true" : "false"} onClick=${() => (span.value = ms)}>${text}</button>`)}
         </div>
       </div>
-      ${!data ? html`<${Loading} rows=${3} what="Counting" />` : !data.empty && html`<div class=${stale ? "stale-chart" : ""}><${Chart} bars=${true} height=${112} data=${drawn} label=${said(data)} onSelect=${brush} /></div>`}
+      ${!data ? html`<${Loading} rows=${3} what="Counting" />` : !data.empty && html`<div class=${stale ? "stale-chart" : ""}><${Chart} bars=${data.step} height=${112} data=${drawn} label=${said(data)} onSelect=${brush} /></div>`}
     </section>
   `;
 }
@@ -79,7 +79,7 @@ async function read({ name, search, q, rollup, span, signal }) {
     counts.push(sum);
   }
   const sum = counts.reduce((all, each) => all + each, 0);
-  return { times, counts, sum, interval: step === ms ? interval : `${step / ms} × ${interval}`, complete: answer.coverage.complete, empty: !sum };
+  return { times, counts, sum, step: step / 1000, interval: step === ms ? interval : `${step / ms} × ${interval}`, complete: answer.coverage.complete, empty: !sum };
 }
 
 // The first and the last moment of what matches.

@@ -1,5 +1,5 @@
 // One message in full: as a tree, as it was sent, as bytes; and how to get it from elsewhere.
-import { html, useEffect, useRef, useSignal } from "../lib/html.js";
+import { html, useEffect, useLayoutEffect, useRef, useSignal } from "../lib/html.js";
 import { publicBase, place } from "../lib/place.js";
 import { streamPath } from "../lib/api.js";
 import { bytes, count } from "../lib/format.js";
@@ -12,6 +12,7 @@ import { Failure, Icon, Loading } from "../parts/states.js";
 
 const HEX_BYTES_MAX = 16 * 1024;
 const RAW_CHARS_MAX = 512 * 1024;
+const CHAR_EM = 0.61; // the width of a sign in fonts where all are as wide
 
 export function Inspector({ name, stream, seq, tail, choose, close }) {
   const form = useSignal(isJson(stream.content_type) ? "tree" : stream.content_type.startsWith("text/") ? "raw" : "hex");
@@ -77,14 +78,32 @@ function Content({ message, form }) {
 }
 
 function Hex({ data }) {
+  const [box, wide] = useBytesInLine();
   const lines = [];
-  for (let at = 0; at < Math.min(data.length, HEX_BYTES_MAX); at += 16) {
-    const part = data.subarray(at, at + 16);
-    const hex = Array.from(part, (each) => each.toString(16).padStart(2, "0"));
+  for (let at = 0; at < Math.min(data.length, HEX_BYTES_MAX); at += wide) {
+    const part = data.subarray(at, at + wide);
+    const hex = Array.from(part, (each) => each.toString(16).padStart(2, "0")).join(" ").padEnd(3 * wide - 1);
     const text = Array.from(part, (each) => (each >= 32 && each < 127 ? String.fromCharCode(each) : "·")).join("");
-    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex.slice(0, 8).join(" ").padEnd(23)}  ${hex.slice(8).join(" ").padEnd(23)}  ${text}`);
+    lines.push(`${at.toString(16).padStart(6, "0")}  ${hex}  ${text}`);
   }
-  return html`<pre class="hex">${lines.join("\n")}</pre>${data.length > HEX_BYTES_MAX && html`<p class="quiet small">The first ${bytes(HEX_BYTES_MAX)} of ${bytes(data.length)}.</p>`}`;
+  return html`<pre class="hex" ref=${box}>${lines.join("\n")}</pre>${data.length > HEX_BYTES_MAX && html`<p class="quiet small">The first ${bytes(HEX_BYTES_MAX)} of ${bytes(data.length)}.</p>`}`;
+}
+
+// As many bytes as fit beside what they are as text: 16, 8 or 4.
+function useBytesInLine() {
+  const box = useRef(null);
+  const wide = useSignal(16);
+  useLayoutEffect(() => {
+    const measured = () => {
+      const chars = box.current.clientWidth / (parseFloat(getComputedStyle(box.current).fontSize) * CHAR_EM);
+      wide.value = [16, 8].find((each) => 9 + 4 * each <= chars) ?? 4;
+    };
+    measured();
+    const watcher = new ResizeObserver(measured);
+    watcher.observe(box.current);
+    return () => watcher.disconnect();
+  }, []);
+  return [box, wide.value];
 }
 
 // A page of one byte holds one message: entries are never split.

@@ -35,7 +35,7 @@ export function Jump({ stream, from, since }) {
     typed.value = "";
     note({ ...place, at: "" });
   };
-  const shown = since ? `from ${since}` : from === "-1" ? "from the start" : from ? `from message ${decode(from)?.seq ?? from}` : "";
+  const shown = since ? `from ${since}` : from === "-1" ? "from the start" : from ? decode(from) ? `from message ${decode(from).seq}` : "from an offset" : "";
   return html`
     <form class="jump" onSubmit=${submit}>
       ${shown && html`<span class="tag accent">${shown}</span>`}

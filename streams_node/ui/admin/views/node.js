@@ -7,7 +7,7 @@ import { place } from "../lib/place.js";
 import { streamLink } from "../lib/route.js";
 import { levels, means, rates, vitals, watchVitals } from "../lib/vitals.js";
 import { Chart } from "../parts/chart.js";
-import { Failure, Icon, Loading } from "../parts/states.js";
+import { Failure, Icon, Loading, Said } from "../parts/states.js";
 
 const CHARTS = [
   { title: "Entries appended", unit: "/s", of: (all) => rates(all, "streams_appended_entries_total"), show: short },
@@ -67,8 +67,8 @@ function Problems({ details, ready, values }) {
   return html`<ul class="problem-list" role="status" aria-label="Problems">
     ${found.map((each) => html`
       <li class="notice ${each.severity === "error" ? "bad" : "warn"}" key=${each.code}>
-        <strong><${Icon} name="alert" size=${15} /> ${each.message}</strong>
-        ${each.hint && html`<p>${each.hint}</p>`}
+        <strong><${Icon} name="alert" size=${15} /> <${Said} text=${each.message} /></strong>
+        ${each.hint && html`<p><${Said} text=${each.hint} /></p>`}
       </li>`)}
   </ul>`;
 }

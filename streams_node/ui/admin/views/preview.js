@@ -1,6 +1,6 @@
 // A message in one line.
 import { Component, html } from "../lib/html.js";
-import { bytes } from "../lib/format.js";
+import { bytes, straight } from "../lib/format.js";
 import { pieces } from "../lib/jsontext.js";
 
 const CHARS = 320;
@@ -13,7 +13,7 @@ export class Preview extends Component {
 
   render({ message, json }) {
     if (message.bytes) return html`<span class="line quiet">${bytes(message.bytes.length)} <code>${hexStart(message.bytes)}</code></span>`;
-    const text = message.text.slice(0, CHARS).replace(/\s+/g, " ");
+    const text = straight(message.text.slice(0, CHARS).replace(/\s+/g, " "));
     if (!json) return html`<span class="line">${text}</span>`;
     return html`<span class="line">${pieces(text).map(([part, kind]) => (kind ? html`<i class=${`j-${kind}`}>${part}</i>` : part))}</span>`;
   }

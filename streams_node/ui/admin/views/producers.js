@@ -53,7 +53,7 @@ function Listed({ name, stream, found, now, more }) {
             <td class="number">${count(each.epoch)}</td>
             <td class="number">${count(each.seq)}</td>
             <td><${Place} name=${name} stream=${stream} end=${Number(each.next_offset)} /></td>
-            <td>${each.last_append_at ? html`<span title=${moment(each.last_append_at)}>${age(each.last_append_at, now)}${each.last_append_exact ? "" : html` <span class="quiet">or before</span>`}</span>` : html`<span class="quiet">unknown: its entry is gone</span>`}</td>
+            <td class="nowrap">${each.last_append_at ? html`<span title=${moment(each.last_append_at)}>${age(each.last_append_at, now)}${each.last_append_exact ? "" : html` <span class="quiet">or before</span>`}</span>` : html`<span class="quiet">unknown: its entry is gone</span>`}</td>
           </tr>`)}</tbody>
       </table>
       ${found.next_after !== null && html`<button class="plain" onClick=${more}>More: ${count(found.count - found.producers.length)} left</button>`}

@@ -21,18 +21,22 @@ const FIRST = {
   },
 };
 
+const KEY = { jsonPointer: "/id", required: false };
+
 export function Schema({ name, data }) {
   const registry = data.schema;
   const editing = useSignal(null);
   if (data.stream.content_type !== "application/json") return html`<${Empty} title="No schema">Only streams of JSON messages have one; this one is <code>${data.stream.content_type}</code>.<//>`;
   const none = !registry.currentVersion;
-  const start = () => (editing.value = JSON.stringify(none ? FIRST : { search: registry.search ?? FIRST.search }, null, 2));
+  const late = none && data.stream.next_offset !== "0"; // a routing key is all that it still takes
+  const first = late ? { routingKey: registry.routingKey ?? KEY } : FIRST;
+  const start = () => (editing.value = JSON.stringify(none ? first : { search: registry.search ?? FIRST.search }, null, 2));
   return html`
     <div class="pane">
       ${editing.value !== null
         ? html`<${SchemaEditor} name=${name} registry=${registry} stream=${data.stream} text=${editing} />`
         : none && !registry.search && !registry.routingKey
-          ? html`<${Empty} title="No schema yet"><p>With one, the node takes only messages that fit, and their fields can be searched. The first schema needs a stream without entries.</p><button onClick=${start}>Write one</button><//>`
+          ? html`<${Empty} title="No schema yet"><p>With one, the node takes only messages that fit, and their fields can be searched. The first schema needs a stream without entries${late ? ", and this one has some: what it can still have is a routing key." : "."}</p><button onClick=${start}>${late ? "Declare a routing key" : "Write one"}</button><//>`
           : html`<${Shown} registry=${registry} start=${start} />`}
     </div>
   `;
@@ -42,7 +46,7 @@ function Shown({ registry, start }) {
   const { search } = registry;
   return html`
     <div class="row">
-      <h2>Version ${registry.currentVersion}</h2>
+      <h2>${registry.currentVersion ? `Version ${registry.currentVersion}` : "No schema"}</h2>
       ${registry.routingKey && html`<span class="tag">routing key at ${registry.routingKey.jsonPointer}${registry.routingKey.required ? ", required" : ""}</span>`}
       <span class="grow"></span>
       <${Copy} label="Copy" text=${JSON.stringify(registry, null, 2)} />
@@ -50,7 +54,7 @@ function Shown({ registry, start }) {
     </div>
     ${search && html`
       <section class="card wide-table" tabindex="0" role="region" aria-label="Searchable fields">
-        <table>
+        <table class="fields">
           <thead><tr><th scope="col">Field</th><th scope="col">Kind</th><th scope="col">Where</th><th scope="col">What it allows</th></tr></thead>
           <tbody>${Object.entries(search.fields).map(([field, each]) => html`
             <tr><td><code>${field}</code> ${field === search.primaryTimestampField && html`<span class="tag accent">time</span>`}</td><td>${each.kind}</td>

@@ -42,7 +42,7 @@ export function SchemaEditor({ name, registry, stream, text }) {
   return html`
     <form class="editor" onSubmit=${save}>
       <div class="row">
-        <h2>${registry.currentVersion ? "Change the schema" : "First schema"}</h2><span class="grow"></span>
+        <h2>${registry.currentVersion ? "Change the schema" : stream.next_offset === "0" ? "First schema" : "Routing key"}</h2><span class="grow"></span>
         <span class="tag ${problems.length || asked.answer?.refused.length ? "warn" : "good"}" role="status">${problems.length ? `${problems.length} to mend` : !asked.answer ? "well formed" : asked.answer.refused.length ? "does not fit the last entries" : "the node would take it"}</span>
       </div>
       <label class="field"><span>Any of <code>schema</code>, <code>lens</code>, <code>routingKey</code> and <code>search</code>; what is left out stays as it is</span>

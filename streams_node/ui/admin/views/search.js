@@ -1,8 +1,9 @@
 // Search: a query, typed or built; the hits, page by page; and always what the answer rests on.
 import { html, useEffect, useSignal } from "../lib/html.js";
 import { post, streamPath } from "../lib/api.js";
-import { count, duration, moment, plural } from "../lib/format.js";
+import { age, count, duration, moment, plural } from "../lib/format.js";
 import { returns } from "../lib/link.js";
+import { useNow } from "../lib/load.js";
 import { decode } from "../lib/offsets.js";
 import { everything } from "../lib/query.js";
 import { note, route, streamLink } from "../lib/route.js";
@@ -17,12 +18,19 @@ const COLUMNS_MAX = 6;
 
 export function Search({ name, data }) {
   const search = data.schema.search;
-  if (!search)
-    return html`<${Empty} title="This stream cannot be searched yet" icon="search">
-      <p>${data.stream.content_type === "application/json" ? "Its schema does not say which fields its messages have. Declare them under `search`, and everything that is stored can be found." : "Only streams of JSON messages can be searched."}</p>
-      ${data.stream.content_type === "application/json" && html`<a class="button" href=${streamLink(name, "schema")}>Go to the schema</a>`}
-    <//>`;
+  if (!search) return html`<${Unsearchable} name=${name} data=${data} />`;
   return html`<${Searching} name=${name} data=${data} search=${search} />`;
+}
+
+function Unsearchable({ name, data: { stream, schema } }) {
+  if (stream.content_type !== "application/json") return html`<${Empty} title="This stream cannot be searched" icon="search"><p>Only streams of JSON messages can.</p><//>`;
+  const late = !schema.currentVersion && stream.next_offset !== "0";
+  return html`<${Empty} title=${late ? "This stream cannot be searched" : "This stream cannot be searched yet"} icon="search">
+    ${late
+      ? html`<p>It has no schema, and a first one needs a stream without entries. To search such messages, declare a schema with <code>search</code> on a new stream and append them there.</p>`
+      : html`<p>Its schema does not say which fields its messages have. Declare them under <code>search</code>, and everything that is stored can be found.</p>`}
+    <a class="button" href=${streamLink(name, "schema")}>Go to the schema</a>
+  <//>`;
 }
 
 function Searching({ name, data, search }) {
@@ -80,16 +88,16 @@ function Searching({ name, data, search }) {
         <div id="query-said" aria-live="polite">${error?.fields?.position !== undefined && html`<${Pointer} query=${asked} error=${error} />`}</div>
         ${building.value && html`<${Builder} search=${search} query=${typed.value} use=${(query) => ((typed.value = query), run(query))} />`}
         <${Histogram} name=${name} search=${search} q=${q} use=${run} />
-        <${Results} ...${{ found, name, search, q, asked, sort, picked, error }} />
+        <${Results} ...${{ found, name, search, q, asked, sort, picked, error, end: Number(data.stream.next_offset) }} />
       </div>
-      ${picked.value && html`<${Inspector} name=${name} stream=${data.stream} seq=${picked.value.seq} tail=${picked.value.tail} choose=${(seq) => (picked.value = { seq })} close=${() => (picked.value = null)} />`}
+      ${picked.value && html`<${Inspector} name=${name} stream=${data.stream} seq=${picked.value.seq} choose=${(seq) => (picked.value = { seq })} close=${() => (picked.value = null)} />`}
     </div>
   `;
 }
 
 async function ask({ name, q, sort, found, after = null, signal }) {
   const old = found.peek();
-  found.value = after ? { ...old, more: true } : { kind: "asking", hits: old.hits, answer: old.answer };
+  found.value = after ? { ...old, more: true } : { kind: "asking", hits: old.hits, answer: old.answer, at: old.at };
   try {
     const request = { q, size: PAGE, highlight: true, ...(sort ? { sort: [sort] } : {}), ...(after ? { search_after: after } : {}) };
     const answer = await post(`${streamPath(name)}/_search`, request, { signal, also: [408] });
@@ -109,7 +117,7 @@ const example = (search) => {
   return field ? `${field[0]}:value` : "a few words";
 };
 
-function Results({ found, name, search, q, asked, sort, picked, error }) {
+function Results({ found, name, search, q, asked, sort, picked, error, end }) {
   const { kind, answer, hits } = found.value;
   if (kind === "idle") return html`<${Empty} title="What are you looking for?" icon="search">Words are looked for in ${(search.defaultFields ?? []).map((each) => each.field).join(", ") || "no field by default"}; <code>field:value</code> in a field.<//>`;
   if (error) return error.fields?.position === undefined ? html`<${Failure} error=${error} title="The search failed" />` : null;
@@ -117,6 +125,7 @@ function Results({ found, name, search, q, asked, sort, picked, error }) {
   return html`
     <div class="results" aria-busy=${kind === "asking" ? "true" : "false"}>
       <${Coverage} answer=${answer} shown=${hits.length} everything=${!q} />
+      <${Newer} at=${found.value.at} since=${end - (decode(answer.coverage.stream_head_offset)?.seq ?? end)} again=${() => ask({ name, q: asked, sort, found })} />
       ${hits.length ? html`<${Hits} hits=${hits} search=${search} picked=${picked} />` : html`<${Empty} title="Nothing matches" icon="search">${answer.coverage.complete ? "All that is stored was looked at." : "Not everything was looked at: see above."}<//>`}
       ${answer.next_search_after &&
       (hits.length < HITS_MAX
@@ -141,11 +150,18 @@ function Coverage({ answer, shown, everything: all }) {
     <div class="coverage ${coverage.complete ? "" : "partial"}" role="status">
       <strong>${all ? "Everything" : `${count(Math.max(total.value, shown))}${total.relation === "gte" ? (more ? " or more" : "+") : ""} ${total.value === 1 ? "hit" : "hits"}`}</strong>
       <span class="tag ${coverage.complete ? "good" : "warn"}">${coverage.complete ? "complete" : "not complete"}</span>
-      <span class="quiet">${coverage.complete ? (total.relation === "eq" ? `all ${plural(head, "entry", "entries")} looked at` : `nothing left out so far of ${plural(head, "entry", "entries")}`) : `${plural(missing, "entry", "entries")} may be missing${late ? ": the time was up" : ""}${coverage.oldest_omitted_append_at ? `, the oldest of ${moment(coverage.oldest_omitted_append_at)}` : ""}`}</span>
+      <span class="quiet">${coverage.complete ? (total.relation === "eq" ? (head === 1 ? "its one entry looked at" : `all ${count(head)} entries looked at`) : `nothing left out so far of ${plural(head, "entry", "entries")}`) : `${plural(missing, "entry", "entries")} may be missing${late ? ": the time was up" : ""}${coverage.oldest_omitted_append_at ? `, the oldest of ${moment(coverage.oldest_omitted_append_at)}` : ""}`}</span>
       <span class="grow"></span>
       <span class="quiet small">${how.join(", ")}${how.length ? " · " : ""}${duration(took)}</span>
     </div>
   `;
+}
+
+// An answer is of its moment; what came after it is said, and looked at when somebody wants it.
+function Newer({ at, since, again }) {
+  const now = useNow(2000);
+  if (since <= 0) return null;
+  return html`<p class="newer small" role="status">As of ${age(new Date(at).toISOString(), now)}; ${plural(since, "entry has", "entries have")} come since. <button class="plain small-button" onClick=${again}>Search again</button></p>`;
 }
 
 function Hits({ hits, search, picked }) {
@@ -158,7 +174,7 @@ function Hits({ hits, search, picked }) {
         <tbody>
           ${hits.map((hit) => {
             const seq = decode(hit.offset).seq - 1;
-            const open = () => (picked.value = { seq, tail: { messages: [{ seq, text: JSON.stringify(hit.source) }] } });
+            const open = () => (picked.value = { seq }); // it is read as it was sent: the hit is what a parser has made of it
             return html`
               <tr key=${hit.offset} class=${picked.value?.seq === seq ? "chosen" : ""} onClick=${open}>
                 <td><button class="link" onClick=${open} aria-label=${`Show entry ${seq}`}>${seq}</button></td>

@@ -1,8 +1,9 @@
 // Where the bytes of a stream are, and what it asks of the object store.
 import { html, useSignal } from "../lib/html.js";
 import { request, streamPath } from "../lib/api.js";
-import { age, bytes, count, moment } from "../lib/format.js";
+import { age, bytes, count, ends, moment, plural, straight } from "../lib/format.js";
 import { useNow } from "../lib/load.js";
+import { streamLink } from "../lib/route.js";
 import { Trouble } from "../parts/dialog.js";
 
 const WORDS = {
@@ -25,8 +26,10 @@ export function Storage({ name, data }) {
       state.value = { error };
     }
   };
+  const fork = stream.forked_from;
   return html`
     <div class="pane">
+      ${fork && html`<p class="quiet">A fork: its first ${plural(fork.first_own_offset, "entry is", "entries are")} those of <a href=${streamLink(fork.stream, "storage")}>${straight(fork.stream)}</a> and kept there. What follows is about its own.</p>`}
       <div class="cards two">
         <${Place} title="Object store" total=${storage.object_storage.total_bytes} rows=${storage.object_storage} />
         <${Place} title="This node's disk" total=${storage.local_storage.total_bytes} rows=${storage.local_storage} />
@@ -35,7 +38,7 @@ export function Storage({ name, data }) {
           <dl class="rows">
             <${Row} term="Entries">${count(stream.next_offset)}<//>
             <${Row} term="Last append">${stream.next_offset === "0" ? "never" : html`<span title=${moment(stream.last_append_at)}>${age(stream.last_append_at, now)}</span>`}<//>
-            <${Row} term="Not in the object store">${count(stream.pending_rows)}, ${bytes(stream.pending_bytes)}<//>
+            <${Row} term="Not in the object store">${plural(stream.pending_rows, "entry", "entries")}, ${bytes(stream.pending_bytes)}<//>
             <${Row} term="Last Stream-Seq">${stream.stream_seq === null ? html`<span class="quiet">none sent</span>` : html`<code>${stream.stream_seq}</code>`}<//>
             <${Row} term="Epoch">${stream.epoch}<//>
           </dl>
@@ -47,7 +50,7 @@ export function Storage({ name, data }) {
             <${Row} term="Sealed through entry">${Number(stream.sealed_through) < 0 ? "none" : count(stream.sealed_through)}<//>
             <${Row} term="Last sealed">${stream.last_segment_cut_at ? age(stream.last_segment_cut_at, now) : "never"}<//>
             <${Row} term="Created">${moment(stream.created_at)}<//>
-            <${Row} term="Ends">${stream.expires_at ? moment(stream.expires_at) : "never"}<//>
+            <${Row} term="Ends">${ends(stream)}<//>
           </dl>
           <button class="plain" disabled=${state.value.busy} onClick=${flush}>Upload now</button>
           <div role="status" class="small done">${state.value.said}</div><${Trouble} error=${state.value.error} />

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useSignal } from "../lib/html.js";
 import { request, streamPath } from "../lib/api.js";
 import { details, watch } from "../lib/details.js";
-import { age, bytes, count, moment, plural } from "../lib/format.js";
+import { age, bytes, count, ends, moment, plural, straight } from "../lib/format.js";
 import { link } from "../lib/link.js";
 import { useNow } from "../lib/load.js";
 import { go, route, streamLink } from "../lib/route.js";
@@ -24,11 +24,11 @@ export function Stream({ name }) {
   useEffect(() => watch(name), [name]);
   const { kind, data, error, name: of } = details.value;
   const { tab } = route.value;
-  if (of !== name || (kind === "loading" && !data)) return html`<div class="stream"><h1 class="stream-title">${name}</h1><${Loading} what="Loading the stream" rows=${6} /></div>`;
+  if (of !== name || (kind === "loading" && !data)) return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1><${Loading} what="Loading the stream" rows=${6} /></div>`;
   if (kind === "gone")
-    return html`<div class="stream"><h1 class="stream-title">${name}</h1>
+    return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1>
       <${Empty} title="There is no such stream"><p>It was deleted, has ended, or never was.</p><a class="button" href="#/streams">All streams</a><//></div>`;
-  if (!data) return html`<div class="stream"><h1 class="stream-title">${name}</h1><${Failure} error=${error} title="The stream could not be read" /></div>`;
+  if (!data) return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1><${Failure} error=${error} title="The stream could not be read" /></div>`;
   const View = VIEWS[tab];
   return html`
     <div class="stream">
@@ -72,10 +72,11 @@ function Head({ name, data }) {
     <header class="stream-head">
       <div class="stream-heading">
         <a class="narrow-only back" href="#/streams" aria-label="All streams"><${Icon} name="back" /></a>
-        <h1 class="stream-title">${name}</h1>
+        <h1 class="stream-title" title=${name}>${straight(name)}</h1>
         <span class="pill ${stream.closed ? "quiet" : "good"}"><i class="dot"></i>${stream.closed ? "Closed" : "Open"}</span>
         <span class="tag">${stream.content_type}</span>
         ${stream.profile !== "generic" && html`<span class="tag">${stream.profile}</span>`}
+        ${stream.forked_from && html`<a class="tag" href=${streamLink(stream.forked_from.stream)}>fork of ${straight(stream.forked_from.stream)}</a>`}
         <span class="grow"></span>
         <div class="actions">
           <button disabled=${stream.closed} onClick=${() => (open.value = "produce")}><${Icon} name="send" size=${15} /> Append</button>
@@ -108,7 +109,7 @@ function Facts({ stream }) {
       <div><dt>Size</dt><dd>${bytes(stream.total_size_bytes)}</dd></div>
       <div><dt>Last append</dt><dd title=${moment(stream.last_append_at)}>${stream.next_offset === "0" ? "never" : age(stream.last_append_at, now)}</dd></div>
       <div><dt>In the object store</dt><dd title=${`${count(waiting)} not there yet`}>${waiting ? `all but ${count(waiting)}` : "everything"}</dd></div>
-      ${stream.expires_at && html`<div><dt>Ends</dt><dd>${moment(stream.expires_at)}</dd></div>`}
+      ${stream.expires_at && html`<div><dt>Ends</dt><dd>${ends(stream)}</dd></div>`}
       <div class="fresh ${up ? "" : "stale"}"><dt>As of</dt><dd>${up ? "now" : age(new Date(fresh).toISOString(), now)}</dd></div>
     </dl>
   `;

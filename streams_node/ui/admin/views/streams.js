@@ -1,6 +1,6 @@
 // The list of streams: any number of them, by name, or those that begin with what is typed.
 import { html, useEffect, useMemo, useRef, useSignal } from "../lib/html.js";
-import { count, short } from "../lib/format.js";
+import { count, short, straight } from "../lib/format.js";
 import { returns } from "../lib/link.js";
 import { Found, Listing } from "../lib/listing.js";
 import { go, streamLink } from "../lib/route.js";
@@ -94,7 +94,7 @@ function Body({ list, rows, total, text, selected, active, reveal, keys, create 
     return html`
       <div role="listitem" key=${index}>
         <a class="stream-row ${index === active ? "active" : ""}" href=${streamLink(stream.name)} aria-current=${current ? "true" : null} title=${stream.name} tabindex=${index === (active ?? 0) || current ? 0 : -1}>
-          <span class="stream-name">${stream.name}</span>
+          <span class="stream-name">${straight(stream.name)}</span>
           <span class="stream-facts">
             <span title=${`${count(stream.next_offset)} entries`}>${short(Number(stream.next_offset))}${stream.next_offset === "1" ? " entry" : " entries"}</span>
             ${stream.profile && stream.profile !== "generic" && html`<span class="tag">${stream.profile}</span>`}
