@@ -376,3 +376,12 @@ CREATE INDEX subscription_links_explicit ON subscription_links (subscription, bu
 CREATE UNIQUE INDEX streams_forked ON streams (id) WHERE forks > 0;
 
 CREATE INDEX streams_orphaned ON streams (id) WHERE soft_deleted = 1 AND forks = 0;
+
+CREATE TRIGGER account_closed AFTER DELETE ON heads
+  WHEN EXISTS (SELECT 1 FROM store_requests WHERE stream = old.stream) BEGIN
+    INSERT INTO store_requests (stream, artifact, op, requests, failures, bytes)
+        SELECT 0, artifact, op, requests, failures, bytes FROM store_requests WHERE stream = old.stream
+        ON CONFLICT (stream, artifact, op) DO UPDATE SET requests = requests + excluded.requests,
+            failures = failures + excluded.failures, bytes = bytes + excluded.bytes;
+    DELETE FROM store_requests WHERE stream = old.stream;
+END;

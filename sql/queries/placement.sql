@@ -111,7 +111,9 @@ SELECT EXISTS (SELECT 1 FROM unpublished WHERE change <= ?);
 DELETE FROM unpublished WHERE change <= ?;
 
 -- name: count_requests
--- Adds to the account of a stream or, as 0, of the node.
-INSERT INTO store_requests (stream, artifact, op, requests, failures, bytes) VALUES (?, ?, ?, ?, ?, ?)
+-- Adds to the account of a stream or, as 0, of the node; what was asked for a stream that is gone is the node's.
+INSERT INTO store_requests (stream, artifact, op, requests, failures, bytes)
+    SELECT iif(EXISTS (SELECT 1 FROM heads WHERE stream = :stream), :stream, 0),
+           :artifact, :op, :requests, :failures, :bytes WHERE true
     ON CONFLICT (stream, artifact, op) DO UPDATE SET requests = requests + excluded.requests,
         failures = failures + excluded.failures, bytes = bytes + excluded.bytes;

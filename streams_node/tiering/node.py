@@ -206,6 +206,7 @@ class Tiering:
             store, self._store = self._store, None
             await self.threads.run(store.close)
         await self.threads.close()
+        await self._keep_counts()  # nobody asks the store any more
 
     def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)
@@ -322,10 +323,13 @@ class Tiering:
     async def _keep_accounts(self) -> None:
         while True:
             await asyncio.sleep(_ACCOUNTS_S)
-            try:
-                await keep(self._database, self.counts)
-            except Exception as failure:  # noqa: BLE001 - counts are kept with the next batch
-                log.warning("counts of store requests were not kept", error=repr(failure))
+            await self._keep_counts()
+
+    async def _keep_counts(self) -> None:
+        try:
+            await keep(self._database, self.counts)
+        except Exception as failure:  # noqa: BLE001 - counts are kept with the next batch
+            log.warning("counts of store requests were not kept", error=repr(failure))
 
 
 def _ended(task: asyncio.Task[None]) -> None:

@@ -25,7 +25,14 @@ async def keep(database: Database, counts: RequestCounts) -> None:
 
 def _add(db: sqlite3.Connection, taken: Mapping[Row, Tally]) -> None:
     rows = [
-        (row.owner or 0, row.artifact, row.op, tally.requests, tally.failures, tally.size)
+        {
+            "stream": row.owner or 0,
+            "artifact": row.artifact,
+            "op": row.op,
+            "requests": tally.requests,
+            "failures": tally.failures,
+            "bytes": tally.size,
+        }
         for row, tally in taken.items()
     ]
     db.execute("BEGIN IMMEDIATE")
