@@ -271,7 +271,7 @@ DELETE_POINTS = ("folder.deleted",)
 def test_every_moment_that_the_code_names_is_one_at_which_a_test_kills() -> None:
     room = Path(store_module.__file__).parent
     named = {
-        name for path in room.rglob("*.py") for name in re.findall(r'moment\("([^"]+)"\)', path.read_text("utf-8"))
+        name for path in room.rglob("*.py") for name in re.findall(r'crash_point\("([^"]+)"\)', path.read_text("utf-8"))
     }
     assert named == {*PUT_POINTS, *DELETE_POINTS}
 

@@ -23,9 +23,7 @@ from streams_node.objects.folder.notes import Note
 from streams_node.objects.keys import Key, KeyPrefix, is_key
 from streams_node.objects.protocol import LIST_KEYS_MAX, Data, ETag, Fetched, Listed, Page, Stored, WriteId
 from streams_node.protocol.numbers import Micros
-
-# Under a name of its own: the crash tests of a node want a way to every `crash_point`, and no node comes by here yet.
-from streams_node.testing.crashpoints import crash_point as moment
+from streams_node.testing.crashpoints import crash_point
 
 _OWN = ".store"  # begins with a dot, which no key does
 _FORMAT = b"1\n"
@@ -60,7 +58,7 @@ class FolderStore:
         file = self._file(key)
         with self._failures("put", key), arriving(self._incoming, data) as coming:
             note = Note(coming.size, coming.mtime_ns, coming.checksum, write_id)
-            moment("folder.written")
+            crash_point("folder.written")
             with self._lock.held():
                 with self._looks.at(key, file, self._note(key)) as before:
                     if before is not None and _is_same_write(before.stored, note):
@@ -71,7 +69,7 @@ class FolderStore:
                     if (before.stored.etag if before else None) != if_match:
                         raise PreconditionFailed(key)
                 self._write_note(key, (note, *(before.notes if before else ())))
-                moment("folder.noted")
+                crash_point("folder.noted")
                 self._show(coming.path, key, replaces=before is not None)
         return note.stored()
 
@@ -97,7 +95,7 @@ class FolderStore:
             if file.is_file():
                 file.unlink()
                 disk.sync_path(file.parent)
-                moment("folder.deleted")
+                crash_point("folder.deleted")
             note.unlink(missing_ok=True)
             disk.prune_folders(file.parent, self._root)
             disk.prune_folders(note.parent, self._notes)
@@ -137,7 +135,7 @@ class FolderStore:
             except FileExistsError as problem:
                 # Of somebody who takes no lock; ours are seen before.
                 raise PreconditionFailed(key) from problem
-        moment("folder.visible")
+        crash_point("folder.visible")
         disk.sync_folders(file.parent, self._root)
 
     # --- the folder itself ---

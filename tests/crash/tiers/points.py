@@ -54,6 +54,11 @@ WAYS: Mapping[str, Way] = {
     "collect.after": Way(),
     "cache.filled": Way(1, 2),
     "owner.claimed": Way(1, 1, fresh=True),
+    # Of the folder store, after the five puts and the delete with which a start looks whether it can be used.
+    "folder.written": Way(7, 20),
+    "folder.noted": Way(7, 20),
+    "folder.visible": Way(7, 20),
+    "folder.deleted": Way(3, 12),
 }
 WORKER_WAYS: Mapping[str, Way] = {
     "worker.seal.inside": Way(),
