@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from streams_node.http.aggregate_operation import AGGREGATE_OPERATIONS
 from streams_node.http.declarations import PROFILE_UPDATE, REGISTRY_UPDATE, SCHEMA_CHECK
 from streams_node.http.details_operation import DETAILS, PRODUCERS
+from streams_node.http.flush_operation import FLUSH, FLUSH_COLD
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
 from streams_node.http.reserved import RESERVED_OPERATIONS
@@ -101,6 +102,17 @@ INPUTS: Mapping[str, Input] = {
         {"type": "string", "enum": ["json", "raw"]},
         "`raw` gives the entries of a JSON stream one after another without array and commas; `json` is the default "
         "there, and an error on other streams.",
+    ),
+    "min_hot_bytes": Input(
+        "query",
+        {"type": "integer", "minimum": 0, "default": 0},
+        "Do nothing while less of the stream than this is in the log only.",
+    ),
+    "max_bytes.flush": Input(
+        "query",
+        {"type": "integer", "minimum": 1},
+        "Taken for the sake of programs that send it. A flush always takes the whole log, in pieces of "
+        "`flush_bytes_max`.",
     ),
     "prefix": Input("query", _TEXT, "Only ids that begin so."),
     "after": Input("query", _TEXT, "Only ids that come after this one: the `next_cursor` of the page before."),
@@ -434,17 +446,6 @@ _STREAM: Mapping[str, Operation] = {
     ),
 }  # fmt: skip
 
-_FLUSH = Operation(
-    "Seals the whole log up to this moment and publishes it, so that everything the stream holds now is in the bucket. "
-    "That happens by itself within `flush_ms_max`.",
-    "",
-    (
-        Answer(200, "It is in the bucket.", "Cache-Control", "view"),
-        Answer(202, "It has begun and goes on; ask again.", "Cache-Control", "view"),
-    ),
-    "bad_request not_found overloaded",
-)
-
 _SCHEMA_GET = Operation(
     "Schemas version by version, the lenses between them, where each version begins, where routing keys stand, and "
     "what can be searched. Version 0 and empty members where nothing was ever declared.",
@@ -558,8 +559,8 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
     "pk.read": _PK,
     "bucket.pk.read": _PK,
-    "sub.flush": _FLUSH,
-    "bucket.sub.flush": _FLUSH,
+    "sub.flush": FLUSH,
+    "bucket.sub.flush": FLUSH,
     "sub.routing-keys": _ROUTING_KEYS,
     "bucket.sub.routing-keys": _ROUTING_KEYS,
     "sub.schema.get": _SCHEMA_GET,
@@ -572,7 +573,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "bucket.sub.profile.get": _PROFILE_GET,
     "sub.profile.update": _PROFILE_UPDATE,
     "bucket.sub.profile.update": _PROFILE_UPDATE,
-    "flush-cold": _FLUSH,
+    "flush-cold": FLUSH_COLD,
     "sub.details": DETAILS,
     "bucket.sub.details": DETAILS,
     "sub.producers": PRODUCERS,

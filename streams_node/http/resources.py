@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from streams_node.errors import Missing
 from streams_node.http import bucket_search, docs_page, indexing, server, subscriptions, ui
 from streams_node.http.context import Context
-from streams_node.http.flush import FlushView, flush_stream
+from streams_node.http.flush import FlushView, flush_if_due
 from streams_node.http.paths import bucket_target, check_bucket
 from streams_node.http.query import number, parameters
 from streams_node.ingest.remove import create_bucket, delete_bucket
@@ -130,10 +130,10 @@ async def streams(request: Req) -> list[StreamView]:
 
 
 @post("/__ursula/flush-cold/{bucket:str}/{stream:str}")
-async def flush_cold(request: Req) -> Response[FlushView]:
-    """Bring a stream into the bucket now."""
+async def flush_cold(request: Req) -> Response[FlushView | None]:
+    """Bring a stream into the bucket now, if there is something to bring."""
     target = bucket_target(request.scope["raw_path"].removeprefix(b"/__ursula/flush-cold"))
-    status, view = await flush_stream(context_of(request), target.name)
+    status, view = await flush_if_due(context_of(request), target.name, request.scope["query_string"])
     return Response(view, status_code=status)
 
 

@@ -134,8 +134,11 @@ async def walk_flushes(node: Watched) -> None:
     await tiers.open()
     tiers.start()
     for path in paths:
+        await node("POST", "/v1/stream/agents/f", JSON, b"[2]")
         while (await node("POST", path)).status == 202:
             pass
+    await node("POST", paths[-1])
+    await node("POST", f"{paths[-1]}?min_hot_bytes=-1")
     await node("POST", "/agents/nobody-made-it/_flush")
     await node("POST", "/__ursula/flush-cold/agents/nobody-made-it")
 

@@ -22,6 +22,7 @@ NO_SETTINGS = {
     "lease_ttl_ms",
     "timeout_ms",
     "max_bytes",
+    "min_hot_bytes",
     "created_at_ms",
     "last_write_at_ms",
     "read_bytes",

@@ -138,3 +138,58 @@ def test_a_flush_of_a_stream_without_entries_publishes_the_stream(tmp_path: Path
 def _untold(db: sqlite3.Connection) -> int:
     found: int = db.execute(sql.queries("placement").any_unpublished).fetchone()[0]
     return found
+
+
+URSULA = PATHS["ursula"]
+
+
+def test_a_flush_that_finds_nothing_to_do_says_so_where_that_is_expected(tmp_path: Path) -> None:
+    """As whoever asks every now and then for a stream wants it; no timer takes part."""
+
+    async def run() -> None:
+        settings = {"flush_ms_max": 3_600_000, "publish_metadata_ms": 3_600_000}
+        async with tiered(tmp_path, memory_bucket(), **settings) as node:
+            await create(node, "/v1/stream/shop/s")
+            await append(node, "/v1/stream/shop/s", 1, 2)
+            first = await ask(node, "POST", URSULA)
+            await until(lambda: _empty(node), "the log is released")
+            again = await ask(node, "POST", URSULA)
+            assert (first.status, again.status, again.body) == (200, 204, b"")
+            end = await append(node, "/v1/stream/shop/s", 3)
+            third = await ask(node, "POST", URSULA)
+            assert (third.status, json.loads(third.body)["next_offset"]) == (200, end)
+            assert json.loads(third.body)["generation"] > json.loads(first.body)["generation"]
+
+    asyncio.run(run())
+
+
+def test_a_flush_of_less_than_was_asked_for_is_left_to_a_later_one(tmp_path: Path) -> None:
+    """Bytes are of this stream, and of what is only in the log."""
+
+    async def run() -> None:
+        async with tiered(tmp_path, memory_bucket(), flush_ms_max=3_600_000) as node:
+            for path in ("/v1/stream/shop/s", "/v1/stream/shop/other"):
+                await create(node, path)
+            await append(node, "/v1/stream/shop/other", "x" * 1000)
+            await append(node, "/v1/stream/shop/s", 12345)
+            statuses = [(await ask(node, "POST", f"{URSULA}?min_hot_bytes={least}")).status for least in (6, 6, 5)]
+            assert statuses == [204, 204, 200]
+            await append(node, "/v1/stream/shop/s", 12)
+            assert (await ask(node, "POST", f"{URSULA}?min_hot_bytes=3&max_bytes=1")).status == 204
+            assert (await ask(node, "POST", f"{URSULA}?min_hot_bytes=2&max_bytes=1")).status == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "query", ["min_hot_bytes=-1", "min_hot_bytes=", "max_bytes=0", "max_bytes=x", "max_bytes=1&max_bytes=1"]
+)
+def test_a_flush_with_numbers_that_are_none_is_refused(tmp_path: Path, query: str) -> None:
+    async def run() -> Reply:
+        async with tiered(tmp_path, memory_bucket()) as node:
+            await create(node, "/v1/stream/shop/s")
+            return await ask(node, "POST", f"{URSULA}?{query}")
+
+    reply = asyncio.run(run())
+    assert (reply.status, error_of(reply)["code"]) == (400, "bad_request")
+    assert query.split("=", maxsplit=1)[0] in error_of(reply)["message"]
