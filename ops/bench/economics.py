@@ -63,7 +63,7 @@ _QUIET_CONNECTIONS = 2
 _QUIET_RATE = 50
 _WARM_S = 2.0  # of each round: the other server was asleep, and has some clocks to catch up with
 _NEVER_MS = 86_400_000
-_AT_REST = {
+AT_REST = {
     "flush_bytes": 1 << 40,
     "flush_bytes_max": 1 << 40,
     "flush_ms_max": _NEVER_MS,
@@ -118,7 +118,7 @@ async def hour(
     with _no_pauses():
         async with _node(folder, clock) as node:
             names = [Name("_default", f"sensors/{number:06d}") for number in range(streams)]
-            await _create(node.context.ledger, names)
+            await create_all(node.context.ledger, names)
             Random(1).shuffle(names)  # noqa: S311 - an order, and no secret
             await node.context.tiers.flush(0)
             await _until(lambda: _tiers(node).compactor is not None)
@@ -126,7 +126,7 @@ async def hour(
             for _ in range(minutes):
                 for at in range(_SLICES):
                     some = names[at * streams // _SLICES : (at + 1) * streams // _SLICES]
-                    await _append(node.context.ledger, some, clock)
+                    await append_to_all(node.context.ledger, some, clock)
                     clock.advance(60 / _SLICES)
                     await rest.reached()
                 node_mib.append(_rss_mib(os.getpid()))
@@ -176,14 +176,14 @@ async def _node(folder: Path, clock: FakeClock) -> AsyncIterator[InProcess]:
         yield node
 
 
-async def _create(ledger: Ledger, names: list[Name]) -> None:
+async def create_all(ledger: Ledger, names: list[Name]) -> None:
     for at in range(0, len(names), _AT_ONCE):
         nothing = CreateRequest("text/plain", None, None, AppendRequest(b""), implicit_bucket=True)
         made = await asyncio.gather(*(create(ledger, name, nothing) for name in names[at : at + _AT_ONCE]))
         await asyncio.gather(*{each.batch.settling for each in made if each.batch is not None})
 
 
-async def _append(ledger: Ledger, names: list[Name], clock: FakeClock) -> None:
+async def append_to_all(ledger: Ledger, names: list[Name], clock: Callable[[], int]) -> None:
     """One entry each. No sockets: what an append costs is measured elsewhere."""
     batches = set()
     for at, name in enumerate(names):
@@ -283,7 +283,7 @@ class Round(NamedTuple):
 
 def hot(folder: Path, rounds: int, seconds: float) -> list[dict[str, Round]]:
     """Both nodes in turn; only one is awake."""
-    servers = [Server(_spec("at work", {}), folder / "work"), Server(_spec("at rest", _AT_REST), folder / "rest")]
+    servers = [Server(spec_of("at work", {}), folder / "work"), Server(spec_of("at rest", AT_REST), folder / "rest")]
     found = []
     try:
         for server in servers:
@@ -303,7 +303,7 @@ def hot(folder: Path, rounds: int, seconds: float) -> list[dict[str, Round]]:
     return found
 
 
-def _spec(name: str, settings: Mapping[str, int]) -> ServerSpec:
+def spec_of(name: str, settings: Mapping[str, object]) -> ServerSpec:
     program = str(ROOT / ".venv/bin/streams-node")
     given = {f"STREAMS_{key.upper()}": str(value) for key, value in settings.items()}
     return ServerSpec(

@@ -128,7 +128,7 @@ class Server:
             raise BenchError(f"{self.name} is not running")
         return self._process.pid
 
-    def start(self) -> float:
+    def start(self, seconds_max: float = READY_SECONDS_MAX) -> float:
         """Start, wait for the first answer, and return how many seconds that took."""
         self.port = _free_port()
         environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -140,7 +140,7 @@ class Server:
                 cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 -- no thread runs when servers are started
             )  # fmt: skip
-        self._wait_until_ready()
+        self._wait_until_ready(seconds_max)
         return time.monotonic() - began
 
     @contextmanager
@@ -199,14 +199,14 @@ class Server:
         if self._process is None or self._process.poll() is not None:
             raise BenchError(f"{self.name} has ended by itself")
 
-    def _wait_until_ready(self) -> None:
-        deadline = time.monotonic() + READY_SECONDS_MAX
+    def _wait_until_ready(self, seconds_max: float = READY_SECONDS_MAX) -> None:
+        deadline = time.monotonic() + seconds_max
         while time.monotonic() < deadline:
             self._ensure_alive()
             if _answers(self.port):
                 return
             time.sleep(READY_POLL_SECONDS)
-        raise BenchError(f"{self.name} did not answer within {READY_SECONDS_MAX:.0f} s")
+        raise BenchError(f"{self.name} did not answer within {seconds_max:.0f} s")
 
 
 def _kill(members: list[int], process: subprocess.Popen[bytes]) -> None:
