@@ -545,7 +545,8 @@ def entries_of(body: bytes, *, is_json: bool) -> list[bytes] | None:
     if not body or not is_json:
         return [body] if body else []
     try:
-        value = json.loads(body)
+        # Of bytes this parser would take UTF-16, in which 00 34 is a number. `int` refuses NaN and its like.
+        value = json.loads(body.decode(), parse_constant=int)
     except ValueError:
         return None
     # The model writes JSON without blanks, so that an element's own text is its canonical one.
