@@ -2,8 +2,8 @@
 
 `hour` lets a node in this process live through an hour of a hundred thousand quiet streams, by a clock that is moved:
 every stage is real, and so are SQLite, the workers and the folder store; only the waiting is left out. `hot` drives two
-nodes in turn with 20 MB/s into one stream beside many quiet ones, with the tiers at work and at rest, and compares what
-an append of the hot stream waits.
+nodes in turn with 20 MB/s into one stream beside the quiet ones, with the tiers at work and at rest, and compares what
+an append of the hot stream waits. The quiet ones are those of the hour: each gets an entry a minute.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple, cast
 
-from ops.bench import machine, payloads
+from ops.bench import load, machine, payloads
 from ops.bench.errors import BenchError
 from ops.bench.options import ROOT
 from ops.bench.servers import SQLITE_ACK, Server, ServerSpec
 from ops.bench.stats import percentile
-from ops.bench.wire import Client, client
+from ops.bench.wire import PREFIX, Client, client
 from streams_node.collector import stage as collector
 from streams_node.compactor import stage as compactor
 from streams_node.compactor.outlook import Outlook
@@ -58,9 +58,10 @@ _HOT = "hot"
 _HOT_BYTES = 100_000
 _HOT_CONNECTIONS = 4
 _HOT_RATE = 50  # appends a second of each: 20 MB/s in all
-_QUIET_STREAMS = 2000
-_QUIET_CONNECTIONS = 2
-_QUIET_RATE = 50
+_QUIET = "sensor-"
+_QUIET_DIGITS = 6
+_QUIET_CONNECTIONS = 50
+_QUIET_MS = _QUIET_CONNECTIONS * 60_000 // STREAMS  # between two appends of a connection: one a minute and stream
 _WARM_S = 2.0  # of each round: the other server was asleep, and has some clocks to catch up with
 _NEVER_MS = 86_400_000
 AT_REST = {
@@ -276,6 +277,7 @@ class Round(NamedTuple):
 
     waits_ms: list[float]
     megabytes_s: float
+    quiet_s: float  # appends to the others, a second
 
     def p(self, share: float) -> float:
         return percentile(self.waits_ms, share)
@@ -287,8 +289,8 @@ def hot(folder: Path, rounds: int, seconds: float) -> list[dict[str, Round]]:
     found = []
     try:
         for server in servers:
+            asyncio.run(_prepare(server.data))
             server.start()
-            _prepare(server.port)
             server.freeze()
         for number in range(rounds):
             taken = {}
@@ -317,11 +319,11 @@ def spec_of(name: str, settings: Mapping[str, object]) -> ServerSpec:
     )
 
 
-def _prepare(port: int) -> None:
-    with client(port) as connection:
-        connection.create(_HOT, "text/plain")
-        for number in range(_QUIET_STREAMS):
-            connection.create(f"quiet/{number}", "text/plain")
+async def _prepare(data: Path) -> None:
+    """The streams, made in this process: over HTTP it would take minutes."""
+    names = [Name("_default", f"{_QUIET}{number:0{_QUIET_DIGITS}d}") for number in range(STREAMS)]
+    async with in_process(data, append_wait_ms_max=60_000, request_ms_max=61_000) as node:
+        await create_all(node.context.ledger, [Name("_default", _HOT), *names])
 
 
 def _drive(port: int, seconds: float) -> Round:
@@ -345,22 +347,30 @@ def _drive(port: int, seconds: float) -> Round:
     def to_hot(connection: Client, number: int) -> None:
         connection.append(_HOT, bodies[number % len(bodies)], "text/plain")
 
-    def to_quiet(connection: Client, number: int) -> None:
-        connection.append(f"quiet/{number * 7919 % _QUIET_STREAMS}", b"x" * ENTRY_BYTES, "text/plain")
+    quiet: list[load.LoadResult] = []
+
+    def to_quiet() -> None:
+        """In a process of its own: what it takes must not make the others late."""
+        arguments = [PREFIX + _QUIET, str(_QUIET_DIGITS), str(STREAMS), str(_QUIET_MS), "x" * ENTRY_BYTES]
+        connections = _QUIET_CONNECTIONS
+        quiet.append(load.run_wrk(port, "quiet.lua", arguments, connections=connections, seconds=_WARM_S + seconds))
 
     threads = [threading.Thread(target=pace, args=(_HOT_RATE, to_hot, note)) for note in waits]
-    threads += [threading.Thread(target=pace, args=(_QUIET_RATE, to_quiet, [])) for _ in range(_QUIET_CONNECTIONS)]
+    threads.append(threading.Thread(target=to_quiet))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     all_waits = [wait for each in waits for wait in each]
-    return Round(all_waits, len(all_waits) * _HOT_BYTES / seconds / 1e6)
+    if not quiet or quiet[0].refused or quiet[0].socket_errors:
+        raise BenchError(f"the quiet streams were not all taken: {quiet}")
+    return Round(all_waits, len(all_waits) * _HOT_BYTES / seconds / 1e6, quiet[0].acknowledged / quiet[0].seconds)
 
 
 def _told(taken: Mapping[str, Round]) -> str:
     parts = [
-        f"{name}: {one.megabytes_s:.1f} MB/s, p50 {one.p(0.5):.1f} ms, p99 {one.p(0.99):.1f} ms"
+        f"{name}: {one.megabytes_s:.1f} MB/s, p50 {one.p(0.5):.1f} ms, p99 {one.p(0.99):.1f} ms, "
+        f"beside {one.quiet_s:.0f} quiet appends/s"
         for name, one in sorted(taken.items())
     ]
     return f"{'; '.join(parts)}; p99 ratio {_ratio(taken):.2f}"
