@@ -45,7 +45,7 @@ class ObjectFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(NamedTuple):
-    """An object that a worker has built, and the file that holds it, whole and fsynced."""
+    """An object that a worker has built, and the file that holds it as a whole."""
 
     facts: ObjectFacts
     file: Path

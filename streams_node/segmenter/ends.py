@@ -1,6 +1,5 @@
 """What the catalogue learns from the rows of a seal: how far each stream goes, and what its producers sent last."""
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -38,8 +37,6 @@ def write_ends(
         file.write(_lines(ends.filter(pc.invert(told))))
         more = [End(**end, **marks[end["id"]]) for end in ends.filter(told).to_pylist()]
         file.write(encode_all([*more, *producers]))
-        file.flush()
-        os.fsync(file.fileno())
     return path
 
 

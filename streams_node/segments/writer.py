@@ -1,7 +1,6 @@
 """Writes a sealed file: batches of columns come in, sorted by (stream, seq), and row groups of about 1 MiB go out."""
 
 import hashlib
-import os
 from array import array
 from bisect import bisect_right
 from contextlib import suppress
@@ -32,7 +31,7 @@ _ENCODINGS = {"seq": "DELTA_BINARY_PACKED", "append_ts": "DELTA_BINARY_PACKED"} 
 
 
 class Written(NamedTuple):
-    """A whole file on disk, and what is known of it. A pack has neither a stream nor sequences of its own."""
+    """A whole file, and what is known of it. A pack has neither a stream nor sequences of its own."""
 
     made: str
     kind: Kind
@@ -142,7 +141,7 @@ class ObjectWriter:
         self._max_ts = max(self._max_ts, times["max"].as_py())
 
     def finish(self) -> Written:
-        """Write the rest and the footer, and see that all of it is on the disk."""
+        """Write the rest and the footer."""
         streams, form, pack = self._streams, self._form, self._form.kind == "pack"
         invariant(streams, "a sealed file has entries")
         invariant(pack or len(streams) == 1, "a segment is of one stream", streams=len(streams))
@@ -150,8 +149,7 @@ class ObjectWriter:
         directory = Directory(streams, self._first_seqs, self._counts).pack() if pack else None
         self._parquet.add_key_value_metadata(metadata_of(form, directory))
         self._parquet.close()
-        size = self._sink.sync()
-        _sync_folder(self._path.parent)
+        size = self._sink.end()
         return Written(
             made=form.made,
             kind=form.kind,
@@ -206,10 +204,9 @@ class _Sink:
     def flush(self) -> None:
         self._file.flush()
 
-    def sync(self) -> int:
-        """The size, once all of it is on the disk."""
+    def end(self) -> int:
+        """The size of the whole. Nothing is synced: see `Keeps` of the room."""
         self._file.flush()
-        os.fsync(self._file.fileno())
         size = self._file.tell()
         self._file.close()
         return size
@@ -239,11 +236,3 @@ def _numbers(code: str, column: Any) -> "array[int]":
     found = array(code)
     found.frombytes(memoryview(column.buffers()[1])[column.offset * found.itemsize :][: len(column) * found.itemsize])
     return found
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

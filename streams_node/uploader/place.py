@@ -1,9 +1,14 @@
-"""Puts sealed files into the bucket, several at a time, each once."""
+"""Puts sealed files into the bucket, several at a time, each once, and only as they were made.
+
+What was sealed is freed from the log once it is published: a file that a disk or a stranger has changed since it was
+made must not become the object that the catalogue names.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
 
-from streams_node.objects import RetryingStore, WriteId
+from streams_node.errors import ObjectDamaged
+from streams_node.objects import RetryingStore, Stored, WriteId
 from streams_node.objects.threads import Threads
 from streams_node.placement.made import Made
 from streams_node.protocol.numbers import StreamId
@@ -40,10 +45,12 @@ class Placer:
         async with self._at_once:
             self._sent.add(facts.made)
             owner = None if facts.stream is None else StreamId(facts.stream)
-            put: Awaitable[object] = self._threads.run(
+            put: Awaitable[Stored] = self._threads.run(
                 self._store.put, facts.key(), made.file, write_id=WriteId(facts.made), owner=owner
             )
-            await put
+            stored = await put
+        if stored.checksum != facts.sha256:
+            raise ObjectDamaged(facts.made, "its file was changed before it was uploaded")
         self._placed.add(facts.made)
         crash_point("upload.between")
 

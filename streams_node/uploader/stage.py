@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import sql
 from streams_node.config import Settings
-from streams_node.errors import Fenced, StoreUnavailable, StreamsError, Unavailable
+from streams_node.errors import Fenced, ObjectDamaged, StoreError, StoreUnavailable, StreamsError, Unavailable
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import AlreadyPublished
 from streams_node.observe.logs import get_logger
-from streams_node.placement.made import Made
+from streams_node.placement.made import Made, Rewrite
 from streams_node.uploader.outbox import Outbox
 from streams_node.uploader.place import Placer
 from streams_node.uploader.publisher import Composed, Publisher
@@ -131,6 +131,14 @@ class Uploader:
                         "a generation of an earlier life arrived late; the log is sealed anew", what=late.message
                     )
                     await self._begin_again()
+                except ObjectDamaged as lost:
+                    self.failures += 1
+                    self.problem = lost.message
+                    log.error(  # noqa: TRY400 - the message says all
+                        "a sealed file is not as it was made; the log is sealed anew", what=lost.message
+                    )
+                    await asyncio.sleep(_BACKOFF_S)
+                    await self._begin_again()
         except Fenced as failure:
             self.problem = failure.message
             log.error(  # noqa: TRY400 - the message says all
@@ -183,10 +191,16 @@ class Uploader:
         assert self._publisher is not None  # noqa: S101 - `run` has opened it
         seals, rewrites = self._outbox.seals(), self._outbox.rewrites()
         began = time.monotonic()
-        await self._placer.place(made for seal in seals for made in seal.objects)
-        await self._placer.place(made for rewrite in rewrites for made in rewrite.outputs)
-        placed = time.monotonic()
-        composed = await self._publisher.publish(seals, rewrites)
+        try:
+            await self._placer.place(made for seal in seals for made in seal.objects)
+            if not await self._placed(rewrites):
+                return
+            placed = time.monotonic()
+            composed = await self._publisher.publish(seals, rewrites)
+        except (OSError, StoreError) as failure:
+            for seal in seals:
+                await _refuse_gone(seal.objects, seal.ends, failure)
+            raise
         self._last_at = time.monotonic()
         self.observe("upload", placed - began)
         self.observe("publish", self._last_at - placed)
@@ -207,13 +221,32 @@ class Uploader:
         await self._tell()
         await self._snapshots.after(self._publisher.chain, self._publisher.standing, composed.data)
 
+    async def _placed(self, rewrites: list[Rewrite]) -> bool:
+        """Put what merges made; one whose files are not as they were made is refused, and its stage merges anew."""
+        spoilt: dict[int, bool] = {}
+        for at, rewrite in enumerate(rewrites):
+            try:
+                try:
+                    await self._placer.place(rewrite.outputs)
+                except (OSError, StoreError) as failure:
+                    await _refuse_gone(rewrite.outputs, None, failure)
+                    raise
+            except ObjectDamaged as lost:
+                self.failures += 1
+                log.error("a merged file is not as it was made; it is merged anew", what=lost.message)  # noqa: TRY400
+                self._placer.forget(rewrite.outputs)
+                spoilt[at] = False
+        if spoilt:
+            await self._outbox.done(0, spoilt)
+        return not spoilt
+
     async def _persist(self, work: Callable[[], Awaitable[Publisher | None]]) -> Publisher:
-        """Try until it works; the waits grow. Only generations that are not this life's end it."""
+        """Try until it works; the waits grow. Only generations that are not this life's and lost files end it."""
         wait_s = _BACKOFF_S
         while True:
             try:
                 done = await work()
-            except (Fenced, AlreadyPublished):
+            except (Fenced, AlreadyPublished, ObjectDamaged):
                 raise
             except Exception as failure:  # noqa: BLE001 - whatever it is, the log keeps the entries, and it is tried again
                 self.failures += 1
@@ -249,6 +282,13 @@ class Uploader:
                 wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
             else:
                 done, wait_s = through, _BACKOFF_S
+
+
+async def _refuse_gone(objects: list[Made], ends: Path | None, failure: Exception) -> None:
+    """After a failure: say so if that was because a file has been removed, which no other try would bring back."""
+    for file in [*(made.file for made in objects), *([] if ends is None else [ends])]:
+        if not await asyncio.to_thread(file.exists):
+            raise ObjectDamaged(file.stem, f"`{file}` was removed before it was uploaded") from failure
 
 
 def _remove(file: Path) -> None:
