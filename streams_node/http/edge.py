@@ -7,7 +7,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, StreamsError, Unauthorized
+from streams_node.errors import (
+    MethodNotAllowed,
+    Missing,
+    NotImplementedYet,
+    RequestTimedOut,
+    StreamsError,
+    Unauthorized,
+)
 from streams_node.http import read, write
 from streams_node.http.asgi import CYCLE, App, Message, Receive, Scope, Send, answer
 from streams_node.http.bodies import Disconnected
@@ -17,8 +24,8 @@ from streams_node.http.direct import Direct
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED, RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
-from streams_node.http.routes import SUB_ROUTES, WAITING, Access, RouteClass, cold_route
-from streams_node.http.subs import route_of, serve_sub
+from streams_node.http.routes import LATER_PATHS, LATER_SUBS, SUB_ROUTES, WAITING, Access, RouteClass, cold_route
+from streams_node.http.subs import not_yet, route_of, serve_sub
 from streams_node.observe.logs import get_logger, request_id
 from streams_node.observe.phases import Phases, current
 from streams_node.observe.traces import Answered
@@ -187,7 +194,7 @@ class Edge:
             self._authorize(scope)
         try:
             route = route_of(target, method)
-        except MethodNotAllowed:
+        except (MethodNotAllowed, NotImplementedYet):
             if not self._knows(target):
                 raise Missing("there is nothing at this address") from None
             raise
@@ -204,7 +211,7 @@ class Edge:
 
     def _knows(self, target: Target) -> bool:
         """Whether this listener has the part of a stream, with whatever method."""
-        if target.sub == "pk":
+        if target.sub == "pk" or target.sub in LATER_SUBS:
             return self._public
         return any(
             route.kind in self._classes
@@ -216,7 +223,12 @@ class Edge:
         if method == "OPTIONS":
             await answer(scope, send, 204, PREFLIGHT)
             return 204
-        route = cold_route(method, scope["path"])
+        path = scope["path"]
+        if path in LATER_PATHS and self._public:
+            if self._key is not None:
+                self._authorize(scope)
+            raise not_yet(path, LATER_PATHS[path])
+        route = cold_route(method, path)
         if route is None or route.kind not in self._classes:
             raise Missing("there is nothing at this address")
         if self._key is not None and route.access is Access.KEY:

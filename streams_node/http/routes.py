@@ -7,6 +7,7 @@ every handler is in it.
 """
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -180,6 +181,19 @@ ROUTES: tuple[Route, ...] = (
         "bring a stream into the bucket now",
     ),
 )
+# What the protocols describe and this version does not have, and what it belongs to: 501, whatever the method. They are
+# public and want a key.
+_TOUCH, _OTLP = "the profile `state-protocol`", "traces of OpenTelemetry"
+LATER_SUBS: Mapping[str, str] = {
+    "touch/meta": _TOUCH,
+    "touch/wait": _TOUCH,
+    "touch/templates/activate": _TOUCH,
+    "_otlp/v1/traces": _OTLP,
+}
+LATER_PATHS: Mapping[str, str] = {
+    "/v1/traces": _OTLP,
+    "/v1/observe/request": "requests put together of events and traces",
+}
 WAITING = frozenset(("index.claim",))  # a slow answer is what was asked for
 STREAM_ROUTES: dict[tuple[str, bool], Route] = {
     (route.methods, route.name.startswith("bucket.")): route for route in ROUTES if "stream." in route.name

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from streams_node.errors import MethodNotAllowed, Missing, RequestTimedOut, ReservedPath
+from streams_node.errors import MethodNotAllowed, Missing, NotImplementedYet, RequestTimedOut, ReservedPath
 from streams_node.http.aggregate import aggregate
 from streams_node.http.aggregate_request import AGGREGATE_BODY_BYTES_MAX
 from streams_node.http.asgi import Receive, Scope, Send, answer
@@ -23,7 +23,7 @@ from streams_node.http.paths import Target
 from streams_node.http.producers import read_producers
 from streams_node.http.profile import PROFILE_BODY_BYTES_MAX, read_profile, update_profile
 from streams_node.http.reply import Reply, SubRequest
-from streams_node.http.routes import Route, sub_route
+from streams_node.http.routes import LATER_SUBS, Route, sub_route
 from streams_node.http.routing_keys import read_routing_keys
 from streams_node.http.schema_check import SCHEMA_CHECK_BODY_BYTES_MAX, check_schema
 from streams_node.http.schemas import SCHEMA_BODY_BYTES_MAX, read_schema, update_schema
@@ -74,7 +74,14 @@ def route_of(target: Target, method: str) -> Route:
     allowed = ["GET"] if sub == "pk" else sorted(known for known, name in SUBS if name == sub)
     if allowed:
         raise MethodNotAllowed(method, ", ".join([*allowed, *(["HEAD"] if "GET" in allowed else [])]))
+    if sub in LATER_SUBS:
+        raise not_yet(sub, LATER_SUBS[sub])
     raise Missing(f"there is no `{sub}` here")
+
+
+def not_yet(what: str, part_of: str) -> NotImplementedYet:
+    """The refusal of something that a later version will have."""
+    return NotImplementedYet(f"`{what}` is not there yet: it belongs to {part_of}, which this version does not have")
 
 
 async def serve_sub(context: Context, target: Target, method: str, scope: Scope, receive: Receive, send: Send) -> int:

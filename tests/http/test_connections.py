@@ -321,6 +321,7 @@ BEARER = f"authorization: Bearer {KEY}\r\n".encode()
 
 def test_without_the_key_nothing_is_told_but_health_and_preflight(guarded: Listener) -> None:
     for request in (get("/v1/stream/a"), put("/v1/stream/a"), get("/shop"), get("/v1/streams"), post("/shop/a", b"x"),
+                    get("/v1/traces"), get("/v1/stream/a/touch/meta"),
                     get("/v1/stream/a", b"authorization: Bearer wrong-key-wrong-key\r\n"),
                     get("/v1/stream/a", BEARER + BEARER), get("/v1/stream/a?key=" + KEY)):  # fmt: skip
         answer = guarded.ask(request)
@@ -340,6 +341,7 @@ def test_with_the_key_reads_are_for_the_client_alone(guarded: Listener) -> None:
 
 def test_operators_have_a_port_of_their_own(guarded: Listener) -> None:
     assert guarded.ask(get("/metrics", BEARER)).status == 404
+    assert guarded.ask(get("/v1/traces", BEARER)).status == 501
     assert guarded.ask(get("/metrics"), operator=True).status == 401
     assert b"streams_connections" in guarded.ask(get("/metrics", BEARER), operator=True).body
     assert guarded.ask(get("/docs")).status == 404
@@ -347,7 +349,8 @@ def test_operators_have_a_port_of_their_own(guarded: Listener) -> None:
     assert guarded.ask(get("/openapi.json"), operator=True).status == 401
     for request in (get("/v1/stream/private", BEARER), put("/v1/stream/b", b"x", headers=BEARER), get("/shop", BEARER),
                     put("/shop", headers=BEARER), get("/v1/streams", BEARER),
-                    get("/shop/streams", BEARER)):  # fmt: skip
+                    get("/shop/streams", BEARER), get("/v1/traces", BEARER),
+                    get("/v1/stream/private/touch/meta", BEARER)):  # fmt: skip
         assert guarded.ask(request, operator=True).status == 404, request
 
 
