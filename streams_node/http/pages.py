@@ -6,7 +6,7 @@ from streams_node.errors import RequestTimedOut
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.query import ReadQuery
-from streams_node.http.selection import selected_page, selection_form
+from streams_node.http.selection import selected_page
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning, Promoted, promoted
 from streams_node.protocol.etags import etag
@@ -90,7 +90,7 @@ def page_body(state: StreamState, page: Page, query: ReadQuery) -> bytes:
 
 
 def page_tag(state: StreamState, page: Page, query: ReadQuery) -> str:
-    form = ":".join(filter(None, (form_of(state, page.version, query.raw), selection_form(query))))
+    form = ":".join(filter(None, (form_of(state, page.version, query.raw), page.selection)))
     return etag(state.id, page.start, page.end, closed=page.closed, form=form)
 
 

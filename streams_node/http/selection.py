@@ -46,35 +46,46 @@ async def selected_page(
     """What of the entries from `start` on has the key and matches the filter."""
     settings = context.settings
     raw = query.raw is True
-    sieve, version = await _sieve(context, state, start, query, raw=raw)
+    meaning = state.tail_meaning if state.is_json else None  # of one moment, for the entries and for their tag
+    sieve = await _sieve(context, state, meaning, start, query, raw=raw)
     bounds = Bounds(bytes_max, settings.filter_scan_bytes_max, settings.request_ms_max / 1000 / 2)
     page, examined, spent = await read_matching(
         context.database, context.tiers.reader, state, start, sieve, bounds, raw=raw, framed=framed
     )
     limit = (settings.filter_scan_bytes_max, examined) if spent and query.filter is not None else None
-    return page._replace(version=0 if raw else version, limit=limit)
+    version = 0 if raw else _version_of(meaning)
+    return page._replace(version=version, limit=limit, selection=_form(query, meaning))
 
 
-def selection_form(query: ReadQuery) -> str:
-    """What of a selection a tag names."""
-    if query.key is None and query.filter is None:
-        return ""
-    said = orjson.dumps([query.key, query.filter])
-    return f"s{hashlib.blake2b(said, digest_size=_TAG_BYTES).hexdigest()}"
+def _version_of(meaning: Meaning | None) -> int:
+    """The version that entries are shown and judged in."""
+    return 0 if meaning is None else meaning.version
 
 
-async def _sieve(context: Context, state: StreamState, start: int, query: ReadQuery, *, raw: bool) -> tuple[Sieve, int]:
-    """The sieve, and the version that entries are shown and judged in."""
-    meaning = state.tail_meaning if state.is_json else None
-    version = 0 if meaning is None else meaning.version
+def _form(query: ReadQuery, meaning: Meaning | None) -> str:
+    """What of a selection a tag names.
+
+    A filter is judged by what the stream's fields are, and on entries as the current version has them, however they are
+    shown. Keys are stored, and stay what they are.
+    """
+    said: list[object] = [query.key, query.filter]
+    if query.filter is not None and meaning is not None:
+        said += [meaning.version, meaning.common.search_tag]
+    return f"s{hashlib.blake2b(orjson.dumps(said), digest_size=_TAG_BYTES).hexdigest()}"
+
+
+async def _sieve(
+    context: Context, state: StreamState, meaning: Meaning | None, start: int, query: ReadQuery, *, raw: bool
+) -> Sieve:
+    version = _version_of(meaning)
     lenses = None if meaning is None else StreamLenses(meaning, state.token)
     if query.filter is None:
         pruner = _pruner(context, state, meaning, start, query.key, None)
-        return Keyed(query.key, None if raw else lenses, pruner), version
+        return Keyed(query.key, None if raw else lenses, pruner)
     plan = await _plan(context, query.filter, meaning)
     pruner = _pruner(context, state, meaning, start, query.key, plan)
     matches, parse = matcher(plan, version), parser_of(plan, version)
-    return Filtered(plan, matches, key=query.key, lenses=lenses, raw=raw, pruner=pruner, parse=parse), version
+    return Filtered(plan, matches, key=query.key, lenses=lenses, raw=raw, pruner=pruner, parse=parse)
 
 
 def _pruner(

@@ -16,6 +16,7 @@ from streams_node.schema.validation import Validator
 
 _COMPILED = 6  # times the size of the text, which is not kept itself
 _BASE_BYTES = 2000
+_TAG_BYTES = 12
 BYTES_MAX = 32 << 20  # of all that is shared; what is declared beyond it is charged to each of its streams
 KNOWN_MAX = 4096
 RECENT = 64  # are kept when no stream in memory uses them: the next one comes soon
@@ -24,7 +25,8 @@ RECENT = 64  # are kept when no stream in memory uses them: the next one comes s
 class Common:
     """Immutable. `registry` is of the first stream that was declared so: its name and boundaries mean nothing."""
 
-    __slots__ = ("__weakref__", "config", "hook", "promoter", "registry", "shared", "size", "validator")
+    __slots__ = ("__weakref__", "config", "hook", "promoter", "registry", "search_tag", "shared", "size",
+                 "validator")  # fmt: skip
 
     def __init__(self, registry: Registry, profile: str, config: Mapping[str, Any], text_bytes: int) -> None:
         version = registry.current_version
@@ -33,6 +35,8 @@ class Common:
         lenses: dict[int, Lens] = {at: lens_of(document) for at, document in registry.lenses.items()}
         self.promoter = Promoter(lenses, version)
         self.hook: Normaliser | None = normaliser(profile, config)
+        search = b"" if registry.search is None else dumps(dict(registry.search.document))
+        self.search_tag = blake2b(search, digest_size=_TAG_BYTES).hexdigest()  # differs where the fields differ
         self.size = _BASE_BYTES + _COMPILED * text_bytes
         self.shared = False
 

@@ -28,6 +28,7 @@ class Page(NamedTuple):
     framed: bool = False  # the payload is the whole array, as that was asked for: one copy less on the loop
     limit: tuple[int, int] | None = None  # of a filtered page that ended for it: the scan limit, and what was examined
     version: int = 0  # of the schema that its entries are shown in; 0 where they are as they were stored
+    selection: str = ""  # what its tag says of how its entries were picked; empty where all of them are shown
 
     @property
     def up_to_date(self) -> bool:
