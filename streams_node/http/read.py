@@ -1,6 +1,8 @@
 """GET and HEAD of a stream: catch-up, and the choice of a live mode."""
 
-from streams_node.errors import InvalidRequest
+import asyncio
+
+from streams_node.errors import InvalidRequest, RequestTimedOut
 from streams_node.http.asgi import Receive, Scope, Send, answer, cors
 from streams_node.http.context import Context
 from streams_node.http.events import event_stream
@@ -30,17 +32,12 @@ async def get(context: Context, target: Target, scope: Scope, receive: Receive, 
     if target.sub == "pk":
         query = query._replace(key=target.argument)
     found = collected(scope["headers"])
-    state = await context.ledger.readable(target.name)
-    if query.raw is False and not state.is_json:
-        raise InvalidRequest("format=json", f"used on an application/json stream; this one is `{state.content_type}`")
-    check_selection(state, query)
+    try:
+        async with asyncio.timeout(context.settings.request_ms_max / 1000):
+            state, start = await _begun(context, target, query)
+    except TimeoutError:
+        raise RequestTimedOut from None
     now = isinstance(query.offset, Now)
-    start = state.tail.seq if query.offset is None or isinstance(query.offset, Now) else state.resolve(query.offset)
-    if query.offset is None:
-        start = await start_of(context, state, query.since_us)
-    context.ledger.touch(state)
-    await context.ledger.kept(state)
-    context.busy_reads.add(state.id)
     match query.mode:
         case Mode.SSE:
             return await event_stream(context, state, start, query, scope, receive, send)
@@ -48,6 +45,21 @@ async def get(context: Context, target: Target, scope: Scope, receive: Receive, 
             return await long_poll(context, state, start, query, scope, receive, send)
         case _:
             return await _catch_up(context, state, start, query, found, scope, send, now=now)
+
+
+async def _begun(context: Context, target: Target, query: ReadQuery) -> tuple[StreamState, int]:
+    """The stream, and where the read begins in it; its window has begun anew."""
+    state = await context.ledger.readable(target.name)
+    if query.raw is False and not state.is_json:
+        raise InvalidRequest("format=json", f"used on an application/json stream; this one is `{state.content_type}`")
+    check_selection(state, query)
+    start = state.tail.seq if query.offset is None or isinstance(query.offset, Now) else state.resolve(query.offset)
+    if query.offset is None:
+        start = await start_of(context, state, query.since_us)
+    context.ledger.touch(state)
+    await context.ledger.kept(state)
+    context.busy_reads.add(state.id)
+    return state, start
 
 
 async def _catch_up(
@@ -81,7 +93,11 @@ async def _catch_up(
 
 async def head(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:  # noqa: ARG001 - every handler takes the same arguments
     """What is known of a stream; it does not restart a sliding window."""
-    state = await context.ledger.readable(target.name)
+    try:
+        async with asyncio.timeout(context.settings.request_ms_max / 1000):
+            state = await context.ledger.readable(target.name)
+    except TimeoutError:
+        raise RequestTimedOut from None
     context.metrics.count_read("head")
     found = collected(scope["headers"])
     tail = state.tail_token().encode()
