@@ -86,8 +86,10 @@ def _surely(meaning: Meaning, body: bytes, count: int, key: bytes | None, bounds
     if routing is not None and key is not None:
         return None
     quick = validator.quick()
-    entries = None if quick is None else quick.entries(body)
-    if quick is None or entries is None:
+    if quick is None or not (routing is None or quick.reaches(routing.tokens)):
+        return None
+    entries = quick.entries(body)
+    if entries is None:
         return None
     if routing is None:
         return Keys(None)

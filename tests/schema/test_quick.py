@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_node.schema.pointers import resolve
+from streams_node.schema.pointers import MISSING, resolve
 from streams_node.schema.quick import PARTS_MAX, quick_of
 from streams_node.schema.validation import Validator, sanitized
 
@@ -54,11 +54,12 @@ def schemas(deeper: st.SearchStrategy[Any] | None) -> st.SearchStrategy[Any]:
     closed = st.fixed_dictionaries(
         {"type": st.just("object"), "properties": st.dictionaries(st.sampled_from(NAMES), deeper, max_size=4)},
         optional={"required": st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
-                  "additionalProperties": st.sampled_from([False, False, False, True])},
+                  "additionalProperties": st.sampled_from([False, False, True, {"type": "string"}, {"minimum": 1}])},
     )  # fmt: skip
+    untyped = closed.map(lambda words: {word: words[word] for word in words if word != "type"})
     lists = some(minItems=SIZES, maxItems=SIZES)
     arrays = st.tuples(lists, deeper).map(lambda both: {"type": "array", "items": both[1], **both[0]})
-    return st.one_of(*plain, closed, closed, arrays)
+    return st.one_of(*plain, closed, closed, untyped, arrays)
 
 
 SCHEMAS = schemas(schemas(schemas(None)))
@@ -73,13 +74,14 @@ def spelled(name: str) -> st.SearchStrategy[str]:
 @st.composite
 def texts_for(draw: st.DrawFn, schema: Any) -> str:
     """A text that often fits a schema."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
+    kind = schema.get("type", "object" if "properties" in schema else None) if isinstance(schema, dict) else None
     kind = draw(st.sampled_from(kind)) if isinstance(kind, list) else kind
     if draw(st.integers(0, 11)) == 0:
         kind = None
     if kind == "object":
         named = schema.get("properties", {})
-        names = [name for name in named if name in schema.get("required", ()) or draw(st.booleans())]
+        wanted = schema.get("required", [])
+        names = [name for name in dict.fromkeys([*wanted, *named]) if name in wanted or draw(st.booleans())]
         if draw(st.integers(0, 7)) == 0:
             names.append(draw(st.sampled_from(NAMES)))
         if names and draw(st.integers(0, 7)) == 0:
@@ -117,7 +119,9 @@ def test_what_is_accepted_is_valid_and_read_alike(data: st.DataObject) -> None:
             if values is not None:
                 for value, entry in zip(values, entries, strict=True):
                     plain = resolve(entry, tokens)
-                    assert type(plain) in {dict, list} or value == plain
+                    # A key is a text; of anything else it matters only that it is there.
+                    assert value == plain if isinstance(plain, str) else (value is MISSING) == (plain is MISSING)
+                    assert isinstance(value, str) == isinstance(plain, str)
 
 
 PERSON = {
@@ -161,14 +165,49 @@ def test_what_is_sure(text: str, *, sure: bool) -> None:
     assert (quick.entries(text.encode()) is not None) is sure
 
 
+OPEN = {
+    "properties": {
+        "id": {"type": "string"},
+        "any": {},
+        "of": {"type": "object", "properties": {"x": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+    },
+    "required": ["id", "key"],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "sure"),
+    [
+        ('[{"id":"a","key":"k"},{"key":null,"id":"b","any":1.5,"of":{"x":1}}]', True),
+        ('{"id":"a","key":9223372036854775807,"any":true,"of":{}}', True),
+        ('{"id":"a"}', False),
+        ('{"id":1,"key":"k"}', False),
+        # All of these are valid, and not sure.
+        ('{"id":"a","key":"k","more":1}', False),
+        ('{"id":"a","key":["k"]}', False),
+        ('{"id":"a","key":"k","any":{}}', False),
+        ('{"id":"a","key":9223372036854775808}', False),
+        ('{"id":"a","key":"k","of":{"y":"z"}}', False),
+        ("5", False),
+    ],
+)
+def test_what_is_sure_of_a_schema_that_leaves_much_open(text: str, *, sure: bool) -> None:
+    quick = quick_of(sanitized(OPEN))
+    assert quick is not None
+    assert (quick.entries(text.encode()) is not None) is sure
+    assert quick.reaches(("key",))
+    assert not quick.reaches(("more",))
+
+
 @pytest.mark.parametrize(
     "open_end",
     [
         {},
         True,
+        False,
         {"type": "object"},
-        {"type": "object", "properties": {"a": {"type": "string"}}},
-        {**PERSON, "properties": {"id": {}}},
+        {"type": "object", "properties": {"a": {"type": "object"}}},
+        {"minLength": 1},
         {**PERSON, "required": ["id", "other"]},
         {**PERSON, "minProperties": 2},
         {"type": "array"},
