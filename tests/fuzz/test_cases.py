@@ -31,6 +31,7 @@ SEED = int(os.environ.get("STREAMS_FUZZ_SEED") or random.SystemRandom().randrang
 CASES = {"updates": 4000, "entries": 3000, "bytes": 2000, "profiles": 5000, "profiled": 1600, "selections": 5000,
          "operations": 1200}  # fmt: skip
 BATCH = 50
+MANY = 16
 DRAWN = [Phase.generate]  # a seed repeats it; to make batches of this size small takes long
 pytestmark = pytest.mark.timeout(600)  # of a machine that does other things, too
 
@@ -110,7 +111,12 @@ def test_entries_are_stored_together_or_not_at_all(field: Field) -> None:
         texts = [json.dumps(entry).encode() for entry in (good * 2 if len(good) == len(entries) else good)]
         if good:
             assert (await append(field.node, good, path)).status == 204
-            texts += [json.dumps(entry).encode() for entry in good]
+            many = good * (MANY // len(good) + 1)  # so many may be judged by their types alone
+            assert (await append(field.node, many, path)).status == 204
+            texts += [json.dumps(entry).encode() for entry in (*good, *many)]
+            for entry, status in zip(entries, alone, strict=True):
+                if status != 204:
+                    assert (await append(field.node, [*many, entry], path)).status == 400
         raw = await field.get(f"{path}?format=raw")
         assert raw.body == b"".join(texts)
 
@@ -264,8 +270,8 @@ def test_operations_of_the_interface_are_answered(field: Field) -> None:
             ours = {"path": name, "bucket": "_default", "stream": name}
             case.path_parameters = {at: ours.get(at, value) for at, value in (case.path_parameters or {}).items()}
             answer = checked(await sent(field, case), *OTHERS)
-            if answer.status in {200, 204} and case.method == "POST":
-                what = case.operation.path.rpartition("/")[2]
+            what = case.operation.path.rpartition("/")[2]
+            if answer.status in {200, 204} and case.method == "POST" and what != "check":
                 registry = answer.body if what == "_schema" else (await field.get(f"{path}/_schema")).body
                 profile = answer.body if what == "_profile" else (await field.get(f"{path}/_profile")).body
                 if what not in {"_schema", "_profile"}:
@@ -281,8 +287,8 @@ def test_operations_of_the_interface_are_answered(field: Field) -> None:
 
 
 ROOTS = ("/v1/stream/{path}", "/{bucket}/{stream}")
-SUBS = (("GET", "/_schema"), ("POST", "/_schema"), ("GET", "/_profile"), ("POST", "/_profile"), ("GET", ""),
-        ("POST", ""), ("GET", "/pk/{key}"))  # fmt: skip
+SUBS = (("GET", "/_schema"), ("POST", "/_schema"), ("POST", "/_schema/check"), ("GET", "/_profile"),
+        ("POST", "/_profile"), ("GET", ""), ("POST", ""), ("GET", "/pk/{key}"))  # fmt: skip
 OTHERS = (304, 404, 409, 410, 413, 415, 416, 501)
 
 
