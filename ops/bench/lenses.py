@@ -102,15 +102,17 @@ def record(number: int) -> bytes:
 def read(where: str, connection: Client, reads: int) -> None:
     for form, last in (("json", b'"userId":"u'), ("raw", b'"plan":"team"}')):
         times: list[float] = []
+        size = 0
         for _ in range(reads):
             began = time.perf_counter()
             answer = connection.request("GET", f"{STREAM}?offset=-1&max_bytes={WHOLE_PAGE}&format={form}")
             times.append(time.perf_counter() - began)
             if answer.status not in OK_STATUSES or answer.body.count(last) != RECORDS:
                 raise BenchError(f"a page was answered with {answer.status} and not with {RECORDS} records")
+            size = len(answer.body)
         times.sort()
         print(
-            f"{where:8} {form:5} {len(answer.body) / 2**20:.2f} MiB of {RECORDS} records: "
+            f"{where:8} {form:5} {size / 2**20:.2f} MiB of {RECORDS} records: "
             f"p50 {1000 * statistics.median(times):.1f} ms, p99 {1000 * times[len(times) * 99 // 100]:.1f} ms, "
             f"slowest {1000 * times[-1]:.1f} ms",
             flush=True,

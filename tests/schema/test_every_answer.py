@@ -278,7 +278,7 @@ async def judge(node: InProcess, case: Case) -> None:
     with pytest.MonkeyPatch.context() as broken:
         world = World(node, broken)
         await case.prepare(world)()
-        headers = (JSON if case.body else {}) | case.headers
+        headers = {**(JSON if case.body else {}), **case.headers}
         answer = await node.request(*await target(world, case), headers, case.body)
         world.held.set()
         world.ledger.refusals.pop("test", None)
