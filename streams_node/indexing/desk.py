@@ -104,6 +104,8 @@ class Desk:
         self._later: dict[int, float] = {}  # due, but nothing of theirs can be used before a moment
         self._due: dict[int, None] = {}  # in the order in which they are served
         self._change = 0  # of the newest plan that is known here
+        self._unmerged: tuple[int, ...] | None = None  # what was known when there was nothing to merge
+        self._unmerged_until = 0.0
         self._restored = False  # what could not be used before this start is known
         self._unplanned: int | None = 0  # streams declared before there were plans: where to go on
         self._planning = asyncio.Lock()
@@ -275,13 +277,7 @@ class Desk:
         await self._gather(claimed)
         work = claimed.work()
         if not work:
-            merged = await self._database.readers.run(
-                merges,
-                {*self.leases.merging(), *self._resting()},
-                request.bytes_max,
-                self._settings.index_merge_bytes_max,
-                _MERGES_MAX,
-            )
+            merged = await self._mergeable(request.bytes_max)
             work = list(merged)
         if not work:
             return None
@@ -309,6 +305,19 @@ class Desk:
             meanings=claimed.meanings,
             work=work,
         )
+
+    async def _mergeable(self, bytes_max: int) -> list[Merge]:
+        """After a look at all objects that found nothing, another one comes with news, or with the end of a rest."""
+        known = (self.counts["commits"], self.counts["given_up"], len(self.leases))
+        if known == self._unmerged and self._clock() < self._unmerged_until:
+            return []
+        busy = {*self.leases.merging(), *self._resting()}
+        found = await self._database.readers.run(
+            merges, busy, bytes_max, self._settings.index_merge_bytes_max, _MERGES_MAX
+        )
+        self._unmerged = None if found else known
+        self._unmerged_until = self._clock() + _REST_S
+        return found
 
     async def _gather(self, claimed: Claimed) -> None:
         """Fresh entries before old ones; from each stream an object in turn."""

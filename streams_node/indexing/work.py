@@ -23,7 +23,7 @@ MEANING_BYTES_MAX = 8 << 20
 MERGED = 16
 LEVELS = 6
 COVERS_MERGED_MAX = 4000  # of the inputs of a merge, for the same reason
-_LOOKED_AT = 500
+_LOOKED_AT = 100_000  # objects of a family and level, 2 µs each: of most configurations there are too few to merge
 
 
 class Lacking(NamedTuple):
@@ -184,7 +184,7 @@ def _sixteens(
 ) -> Iterator[tuple[list[str], int]]:
     asked = {"family": family, "level": level, "bytes_max": bytes_max // MERGED, "limit": _LOOKED_AT}
     groups: dict[str | None, tuple[list[str], int, int]] = {}
-    for made, size, covers, config in db.execute(_INDEX.mergeable, asked).fetchall():
+    for made, size, covers, config in db.execute(_INDEX.mergeable, asked):
         if made in busy or not covers:
             continue
         group = config if family == "companion" else None
