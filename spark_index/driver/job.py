@@ -19,14 +19,12 @@ from indexers.merge import merge
 from indexers.messages import Build, Failed, IndexObject, Meaning, Merge
 from indexers.runs import IndexDamaged
 from indexers.sealed import SourceDamaged, sealed_rows
-from spark_index.driver.tasks import Outcome, Task
+from spark_index.driver.tasks import REASON_CHARS, Outcome, Task
 from spark_index.stores import shared
 from streams_node.errors import ObjectMissing, StoreCorrupt, StoreError
 from streams_node.objects import Checksum, Key, ObjectId, RetryingStore, WriteId
 from streams_node.objects.keys import index_filter_key, index_key
 from streams_node.testing.crashpoints import crash_point
-
-_REASON_CHARS = 500
 
 
 def run_task(data: bytes) -> bytes:
@@ -143,4 +141,4 @@ def _named(problem: IndexDamaged, order: Merge) -> str:
 
 def _failed(made: str, problem: Exception) -> Failed:
     text = " ".join(str(problem).split()) or type(problem).__name__
-    return Failed(made=made, reason=text[:_REASON_CHARS])
+    return Failed(made=made, reason=text[:REASON_CHARS])

@@ -1,7 +1,8 @@
 """The life of a driver: claim, work, commit, and again.
 
 Keeps    a claim is renewed in a thread of its own while Spark works, so a long job loses no lease; when the lease is
-         lost, the job is cancelled and nothing of it is committed. Waits after failures grow, with jitter.
+         lost, the job is cancelled and nothing of it is committed. Waits after failures grow, with jitter. An object
+         that ends its worker each time is found out, and holds up nothing else.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import msgspec
 from indexers.messages import Claim, ClaimRequest, CommitRequest, RenewRequest
 from spark_index.driver.client import LeaseLost, NodeAway, NodeClient, Refused
 from spark_index.driver.logs import Log
-from spark_index.driver.tasks import Outcome, joined, tasks_of
+from spark_index.driver.tasks import Outcome, Task, failed_of, halves, joined, tasks_of
 from spark_index.java import NoJava
 from spark_index.session import Session, cores_of, is_local
 from streams_node.testing.crashpoints import crash_point
@@ -28,6 +29,7 @@ _BACKOFF_S_MAX = 30.0
 _BYTES_MAX = 256 << 20
 _BYTES_MAX_PER_CORE = 64 << 20
 _LOOK_S = 0.5
+_ENDED_WORKER = ("Python worker exited unexpectedly", "MemoryError")  # as Spark says it; a task says of memory itself
 _LEASE_SHARE = 3  # a renewal may fail twice before a lease ends
 
 
@@ -112,7 +114,7 @@ class Driver:
         began, lease = time.monotonic(), _Lease(claim, self._node, self._session, self._stopped)
         with lease.kept():
             try:
-                outcome = self._done(claim)
+                outcome = self._done(claim, lease)
             except (NoJava, Refused):
                 self._give_back(claim, lease)
                 raise
@@ -127,18 +129,31 @@ class Driver:
                 failed = [msgspec.to_builtins(each) for each in outcome.failed]
                 self._log("committed", claim=claim.claim, seconds=took, objects=len(outcome.objects), failed=failed)
 
-    def _done(self, claim: Claim) -> Outcome:
+    def _done(self, claim: Claim, lease: "_Lease") -> Outcome:
         if claim.store.kind == "folder" and not is_local(self._session.master):
             raise Refused(
                 f"master {self._session.master} has executors on other machines, and the node's store is a folder of "
                 "its own machine: run the driver there with --master local[*], or give the node an S3 store"
             )
-        from spark_index.driver.job import run_task  # noqa: PLC0415 - 40 MB of builders, not needed without work
-
         workers = cores_of(self._session.master) or self._session.context().defaultParallelism
         tasks = tasks_of(claim, workers)
         self._log("working", claim=claim.claim, work=len(claim.work), tasks=len(tasks))
-        found = self._session.run(run_task, [msgspec.json.encode(task) for task in tasks])
+        return self._ran(tasks, lease)
+
+    def _ran(self, tasks: list[Task], lease: "_Lease") -> Outcome:
+        """What came of tasks. If they end their workers, they are cut until it is known which object does that."""
+        from spark_index.driver.job import run_task  # noqa: PLC0415 - 40 MB of builders, not needed without work
+
+        try:
+            found = self._session.run(run_task, [msgspec.json.encode(task) for task in tasks])
+        except Exception as problem:
+            if not _ended_worker(problem) or lease.lost.is_set() or self._stopped.is_set():
+                raise
+            parts = halves(tasks)
+            if not parts:
+                return failed_of(tasks, _shown(problem))
+            self._log("cut", "warning", tasks=len(tasks), work=sum(len(each.work) for each in tasks))
+            return joined([self._ran(part, lease) for part in parts])
         return joined([msgspec.json.decode(each, type=Outcome) for each in found])
 
     def _gave_up(self, claim: Claim, lease: "_Lease", problem: Exception) -> None:
@@ -258,6 +273,11 @@ class _Lease:
             if self._ended.wait(min(left, _LOOK_S)) or self._stopped.is_set():
                 return True
         return False
+
+
+def _ended_worker(problem: Exception) -> bool:
+    """Whether a task ended its Python worker each time, and nobody there could say why. Java still runs."""
+    return any(sign in str(problem) for sign in _ENDED_WORKER)
 
 
 def _shown(problem: Exception) -> str:

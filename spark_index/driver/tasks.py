@@ -8,6 +8,7 @@ from indexers.messages import Build, Claim, Failed, IndexObject, Meaning, Merge,
 
 # A worker's memory was 190 MB with 17 MB of log events in a task, 310 MB with 67, 480 MB with 150; 32 MiB are about 67.
 TASK_WEIGHT_MAX = 32 << 20
+REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
 
 
@@ -58,3 +59,25 @@ def joined(outcomes: list[Outcome]) -> Outcome:
         merged=[each for outcome in outcomes for each in outcome.merged],
         failed=[each for outcome in outcomes for each in outcome.failed],
     )
+
+
+def halves(tasks: list[Task]) -> list[list[Task]]:
+    """The same work as two jobs, of tasks that are no bigger; nothing if it is one object's, or one merge's."""
+    if len(tasks) > 1:
+        middle = len(tasks) // 2
+        return [tasks[:middle], tasks[middle:]]
+    (task,) = tasks
+    middle = len(task.work) // 2
+    parts = [task.work[:middle], task.work[middle:]] if middle else []
+    return [[msgspec.structs.replace(task, work=part)] for part in parts]
+
+
+def failed_of(tasks: list[Task], reason: str) -> Outcome:
+    """Nothing came of any of them: the sources and inputs are named."""
+    failed = [
+        Failed(made=made, reason=reason[:REASON_CHARS])
+        for task in tasks
+        for work in task.work
+        for made in ([work.source.made] if isinstance(work, Build) else [each.made for each in work.inputs])
+    ]
+    return Outcome(objects=[], merged=[], failed=failed)

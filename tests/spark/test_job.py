@@ -117,6 +117,32 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(
     assert keys_of(bucket.store, node.objects, tmp_path) == counted(held)
 
 
+def test_an_object_that_ends_its_worker_each_time_is_named_and_the_others_are_built(
+    session: Session, bucket: Bucket, node: FakeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a fault in a library does, and the kernel when memory is used up: no worker can say which one it was."""
+    held = [{stream: entries(0, 30)} for stream in range(1, 6)]
+    builds = [put(bucket, each) for each in held]
+    bad = builds[3].source.made
+
+    def dies(data: bytes) -> bytes:
+        if bad.encode() in data:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return job.run_task(data)
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call] # Spark says nothing
+    monkeypatch.setattr(job, "run_task", dies)
+    node.give(*builds)
+    said = drive(node, session, tmp_path)
+    (commit,) = [each for each in node.commits if each.failed]
+    assert [each.made for each in commit.failed] == [bad]
+    assert "worker" in commit.failed[0].reason
+    del held[3]
+    assert keys_of(bucket.store, node.objects, tmp_path) == counted(*held)
+    assert len(set(node.covered())) == len(node.covered()) == 4 * 30
+    assert "failed" not in {line["event"] for line in said}
+
+
 # --- processes ------------------------------------------------------------------------------------------------------
 
 PARENT = """
