@@ -1,5 +1,5 @@
-"""Query answering. So far the room holds only the query language; see `search.language`.
+"""Query answering, without I/O and without an event loop.
 
-A later stage will turn a plan into candidates, verify them against the entries and hand out pages and aggregates. Until
-it does, the node serves no `_search` or `_aggregate` route.
+`search.language` understands queries and evaluates them; `search.engine` answers them from companions and entries. The
+node's part, `streams_node.searching`, finds those, says whose turn it is, and what an answer covers.
 """

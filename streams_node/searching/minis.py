@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count, pairwise
 from pathlib import Path
-from typing import NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from streams_node.answers.ranges import Range
 from streams_node.answers.views import Unpacked, Views, mini_names, unpacked
@@ -33,6 +33,7 @@ from streams_node.wal.database import Database
 
 log = get_logger(__name__)
 P = ParamSpec("P")
+T = TypeVar("T")
 _ENTRIES_MIN = 2000  # below it, looking through them is as fast as one more index in the view
 _ENTRIES_MAX = 8192  # of one that is built; about 200 ms of a processor
 _BYTES_MAX = 16 << 20  # of the entries of one
@@ -209,20 +210,25 @@ class Minis:
         self.bytes += mini.pack.size
         self._kept.move_to_end(stream)
         while (some := _to_merge(kept.minis)) and self._kept.get(stream) is kept:
-            await self._merge(wish, kept, some)
+            if not await self._merge(wish, kept, some):
+                break
         await self._make_room(wish.views, stream)
 
-    async def _merge(self, wish: Wish, kept: _Kept, some: Sequence[Mini]) -> None:
+    async def _merge(self, wish: Wish, kept: _Kept, some: Sequence[Mini]) -> bool:
+        """Whether minis can be merged."""
         pack = await self._run(_merged, wish, some, self._name(wish))
+        if pack is None:
+            return False
         if any(mini not in kept.minis for mini in some) or self._kept.get(wish.state.id) is not kept:
             await asyncio.to_thread(_remove, pack.folder)  # some of them left meanwhile
-            return
+            return True
         one = Mini(some[0].first, some[-1].end, pack, some[0].level + 1)
         kept.minis = sorted([*(mini for mini in kept.minis if mini not in some), one])
         self.bytes += pack.size
         await self._drop(wish.views, some)
+        return True
 
-    async def _run(self, work: Callable[P, Unpacked], *args: P.args, **kwargs: P.kwargs) -> Unpacked:
+    async def _run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In the thread of minis; nothing is left of it if nobody waits any more."""
         future = self._pool.submit(work, *args, **kwargs)
         try:
@@ -290,9 +296,12 @@ def _built(wish: Wish, collector: Collector, span: Range, name: str) -> Unpacked
         _remove(folder)
 
 
-def _merged(wish: Wish, minis: Sequence[Mini], name: str) -> Unpacked:
-    from indexers.companion import merge  # noqa: PLC0415 - loads tantivy
+def _merged(wish: Wish, minis: Sequence[Mini], name: str) -> Unpacked | None:
+    """Nothing where Tantivy's files cannot be put together: then there are more of them."""
+    from indexers.companion import merge, stitching_works  # noqa: PLC0415 - loads tantivy
 
+    if not stitching_works():
+        return None
     folder = wish.views.room(name)
     try:
         packs = [mini.pack for mini in minis]
