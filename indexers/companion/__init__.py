@@ -9,6 +9,7 @@ Hands on, from this package:
     Writer(config, layout, folder)          .add(streams, seqs, times, table), .finish(target, objects, covers)
     merge(packs, keep, folder, target)      one companion of several of one configuration
     Pack(source)                            an opened file: .directory, .unpack(folder), .bytes_of
+    directory_of(beginning, name)           the same directory out of the first bytes, or how many it takes
     View(packs, folder)                     one searcher over them: .searcher, .schema, .layout
     stitching_works()                       whether this Tantivy lets indexes be put together as this room does
 
@@ -23,7 +24,7 @@ Dies     while writing: files in the folder it was given. While searching: a fol
 
 from indexers.companion.layout import TERM_BYTES_MAX, ColumnsOf, Layout
 from indexers.companion.merge import merge
-from indexers.companion.pack import Directory, FieldFacts, Pack
+from indexers.companion.pack import Directory, FieldFacts, Pack, directory_of
 from indexers.companion.stitch import StitchingBroken, stitching_works
 from indexers.companion.view import View
 from indexers.companion.write import Writer
@@ -38,6 +39,7 @@ __all__ = [
     "StitchingBroken",
     "View",
     "Writer",
+    "directory_of",
     "merge",
     "stitching_works",
 ]

@@ -93,13 +93,7 @@ class Pack:
             self._verify(*expected)
         head = self._read(0, _START)
         length = _checked_head(self.name, head)
-        text = self._read(_START, length)
-        if _digest(head[: _HEAD.size], text) != head[_HEAD.size :]:
-            raise IndexDamaged(self.name, "the checksum of its directory is another")
-        try:
-            self.directory = _DECODER.decode(text)
-        except msgspec.DecodeError as problem:
-            raise IndexDamaged(self.name, f"its directory cannot be read: {problem}") from problem
+        self.directory = _directory(self.name, head, self._read(_START, length))
         self._files_at = _START + length
         if self.size != self._files_at + sum(each.stored for each in self.directory.files):
             raise IndexDamaged(self.name, f"it has {self.size} bytes, and not what its directory says")
@@ -161,6 +155,14 @@ class Pack:
             raise IndexDamaged(self.name, "its bytes have another checksum than when it was written")
 
 
+def directory_of(beginning: bytes, name: str) -> Directory | int:
+    """What the first bytes of a companion say of it; or how many bytes are needed, when these are too few."""
+    if len(beginning) < _START:
+        return _START
+    end = _START + _checked_head(name, beginning[:_START])
+    return end if end > len(beginning) else _directory(name, beginning[:_START], beginning[_START:end])
+
+
 def write_pack(target: Path, folder: Path, names: Sequence[str], directory: Directory) -> Written:
     """Pack the files of an index; `directory` comes without them."""
     facts: list[FileFacts] = []
@@ -199,6 +201,15 @@ def _written(file: BinaryIO, parts: Sequence[bytes], directory: Directory) -> Wr
 def _stored(data: bytes) -> tuple[bytes, str]:
     packed: bytes = pa.compress(data, codec="zstd", asbytes=True) if data else b""
     return (packed, "zstd") if data and len(packed) < _SHORTER * len(data) else (data, "")
+
+
+def _directory(name: str, head: bytes, text: bytes) -> Directory:
+    if _digest(head[: _HEAD.size], text) != head[_HEAD.size :]:
+        raise IndexDamaged(name, "the checksum of its directory is another")
+    try:
+        return _DECODER.decode(text)
+    except msgspec.DecodeError as problem:
+        raise IndexDamaged(name, f"its directory cannot be read: {problem}") from problem
 
 
 def _checked_head(name: str, head: bytes) -> int:

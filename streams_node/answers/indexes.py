@@ -29,9 +29,9 @@ class Indexes:
         self.runs = Runs(cache)
         self.views = None if views is None else Views(self.runs, *views)
 
-    def pruner(self, stream: int, wants: Sequence[Want]) -> Pruner:
-        """For one read of a stream."""
-        return Pruner(self.runs, self._known, self.covers, stream, wants)
+    def pruner(self, stream: int, wants: Sequence[Want], *, looks: bool = True) -> Pruner:
+        """For one read of a stream. Without `looks` it asks filters alone, which are small."""
+        return Pruner(self.runs, self._known, self.covers, stream, wants, looks=looks)
 
     async def routing_keys(
         self, cold: ColdReader | None, state: StreamState, config: str | None, *, after: str | None, limit: int,

@@ -113,10 +113,12 @@ def _short(value: Value) -> Value:
 
 
 class Pruner:
-    """For one read of one stream."""
+    """For one read of one stream. Without `looks` filters say what they know, and no run is fetched."""
 
-    def __init__(self, runs: Runs, known: Known, covers_of: CoversOf, stream: int, wants: Sequence[Want]) -> None:
-        self._wanted = [_Wanted(runs, known, covers_of, stream, want) for want in wants]
+    def __init__(
+        self, runs: Runs, known: Known, covers_of: CoversOf, stream: int, wants: Sequence[Want], *, looks: bool = True
+    ) -> None:
+        self._wanted = [_Wanted(runs, known, covers_of, stream, want, looks=looks) for want in wants]
 
     async def stretch(self, at: int, end: int) -> tuple[int, int]:
         """The first stretch from an entry on, before `end`, that may hold what is wanted; empty when none does."""
@@ -134,12 +136,13 @@ class Pruner:
 class _Wanted:
     """One want, and what is known of it so far."""
 
-    def __init__(self, runs: Runs, known: Known, covers_of: CoversOf, stream: int, want: Want) -> None:
+    def __init__(self, runs: Runs, known: Known, covers_of: CoversOf, stream: int, want: Want, *, looks: bool) -> None:
         self._runs = runs
         self._known = known
         self._covers_of = covers_of
         self._stream = stream
         self._want = want
+        self._looks = looks
         self._seconds = _SECONDS  # left for asking
         self._covers: Sequence[Covering] | None = None
         self._starts: list[int] = []
@@ -227,6 +230,8 @@ class _Wanted:
         missing = [value for value in values if found[value] is None]
         if missing and self._want.family == "exact" and cover.filter_bytes:
             missing = await self._filtered(cover, missing, found)
+        if missing and not self._looks:
+            return None
         if missing:
             looked = await self._look(cover, missing)
             if looked is None:

@@ -90,7 +90,7 @@ class Runs:
     """Made once; all methods but the helpers of threads belong to the event loop."""
 
     def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+        self.cache = cache
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="index-read")
         self._waiting = 0
         self._lock = threading.Lock()
@@ -123,7 +123,7 @@ class Runs:
                 else:
                     fresh.add(facts.made)
                     log.warning("a copy of an index object was damaged", object=facts.made, error=problem.reason)
-                    await self._cache.drop(facts.made, damaged=True)
+                    await self.cache.drop(facts.made, damaged=True)
 
     async def filter(self, facts: IndexFacts) -> "Filter | None":
         """The filter beside an exact run; None when it cannot be had."""
@@ -198,7 +198,7 @@ class Runs:
             for facts in objects:
                 if (reader := self._take(facts.made)) is not None:
                     readers[facts.made] = reader
-                    self._cache.touch(facts.made)
+                    self.cache.touch(facts.made)
             closed = [facts for facts in objects if facts.made not in readers]
             await asyncio.gather(*map(one, closed))
         except BaseException:
@@ -212,11 +212,11 @@ class Runs:
         reason = ""
         for _ in range(2):
             try:
-                async with self._cache.held(facts) as path:
+                async with self.cache.held(facts) as path:
                     return await self.run(opened, path)
             except _Damaged as problem:  # since it was checked
                 reason = problem.reason
-                await self._cache.drop(facts.made, damaged=True)
+                await self.cache.drop(facts.made, damaged=True)
             except (ObjectDamaged, ObjectMissing, StoreCorrupt) as problem:
                 reason = problem.message
                 break

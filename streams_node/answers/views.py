@@ -14,11 +14,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
+from search.language import Plan
+from streams_node.answers.bounds import Directories
 from streams_node.answers.runs import Runs, run_of
 from streams_node.indexing import Covering
 from streams_node.observe.logs import get_logger
+from streams_node.read.keyed import Pruner
 from streams_node.schema.search_config import SearchConfig
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 T = TypeVar("T")
 _VIEWS_MAX = 256  # open ones; each has some file descriptors for a segment of Tantivy's
+_PRUNING_SHARE = 0.2  # of the time: to find out what need not be opened
 _MINI = "mini-"  # what the names of companions begin with that only this node has
 _Key = tuple[str, int, tuple[str, ...]]
 
@@ -69,6 +73,7 @@ class Views:
     def __init__(self, runs: Runs, folder: Path, bytes_max: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         self._runs = runs
+        self._directories = Directories(runs.cache)
         self._folder = folder
         self._bytes_max = bytes_max
         self._packs: OrderedDict[str, Unpacked] = OrderedDict()
@@ -107,6 +112,15 @@ class Views:
             opened.users -= 1
             if not opened.users and not opened.kept:
                 await asyncio.to_thread(_remove, opened.folder)
+
+    async def ruled_out(
+        self, covers: Sequence[Covering], plan: Plan, pruner: Pruner | None, seconds: float
+    ) -> dict[Covering, Literal["col", "exact"]]:
+        """Those that would have to be fetched or unpacked, and need not be: no match lies in them. And what said so."""
+        closed = [cover for cover in covers if cover.made not in self._packs]
+        if not closed:
+            return {}
+        return await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
 
     async def close(self) -> None:
         for task in self._tasks.values():
@@ -162,6 +176,7 @@ class Views:
             folder = self._folder / "packs" / f"{cover.made}-{next(self._numbers)}"
             made = await self._runs.whole(run_of(cover), lambda path: unpacked(path, cover.made, folder))
             if made is not None:
+                self._directories.note(made.name, made.directory)
                 self._packs[cover.made] = made
                 self.bytes += made.size
             return made
@@ -252,7 +267,10 @@ def unpacked(path: Path, made: str, folder: Path) -> Unpacked:
 def _open(packs: Sequence[Unpacked], folder: Path, config: SearchConfig, version: int) -> Opened:
     from search.engine import Searcher, open_views  # noqa: PLC0415
 
-    return Opened(Searcher(open_views(packs, folder), config, version), packs, folder)  # type: ignore[arg-type]
+    views = open_views(packs, folder)  # type: ignore[arg-type]
+    if len(views) > 1:
+        log.warning("this tantivy does not search several indexes as one: searches are slower", count=len(views))
+    return Opened(Searcher(views, config, version), packs, folder)
 
 
 def _remove(folder: Path) -> None:

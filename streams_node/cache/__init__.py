@@ -21,6 +21,7 @@ Dies     at any point: a `.part` is removed at the next start; a whole copy is f
     async with cache.held(facts) as path: ...     StoreError of the fetch; ObjectMissing; ObjectDamaged; Overloaded
     async with cache.held(facts, at_leisure=True) as path: ...    with one request at a time, for stages
     await cache.ending(facts, size)               its last bytes, without a copy
+    await cache.beginning(facts, size)            its first bytes
     cache.ahead(facts)                            fetch it in the background, if there is nothing better to do
     await cache.adopt(made, file)                 take a file that was just uploaded; False: left where it is
     await cache.drop(made)                        its copy is damaged, or its object is gone

@@ -23,7 +23,7 @@ from streams_node.testing.crashpoints import crash_point
 log = get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
-_Ending = bytes  # `Cache.bytes` is a number
+_Bytes = bytes  # `Cache.bytes` is a number
 _RANGES_AT_ONCE = 4  # of one object; more gained nothing on a line that they share
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _AHEAD_SHARE = 4  # a copy that is only likely to be wanted takes at most this part of the room
@@ -119,9 +119,13 @@ class Cache:
         finally:
             self._unpin(copy)
 
-    async def ending(self, facts: Facts, size: int) -> _Ending:
+    async def ending(self, facts: Facts, size: int) -> _Bytes:
         """The last bytes of an object, straight from the store: for footers of objects that nobody reads yet."""
         return await self._ask(fetch.ending, self._source, facts, min(size, facts.bytes))
+
+    async def beginning(self, facts: Facts, size: int) -> _Bytes:
+        """The first bytes of an object, straight from the store: what one says of itself that may not be needed."""
+        return await self._ask(fetch.beginning, self._source, facts, min(size, facts.bytes))
 
     def ahead(self, facts: Facts) -> None:
         """Fetch an object that is likely to be wanted; not while others wait, and never a large part of the room."""

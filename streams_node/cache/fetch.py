@@ -78,6 +78,12 @@ def fetch_range(source: Source, facts: Facts, path: Path, start: int, end: int) 
             rest = rest[file.write(rest) :]
 
 
+def beginning(source: Source, facts: Facts, size: int) -> bytes:
+    """The first bytes of an object; as with `ending`, nothing vouches for them here."""
+    owner = None if facts.stream is None else StreamId(facts.stream)
+    return source.get(facts.key(), 0, size, owner=owner).data
+
+
 def ending(source: Source, facts: Facts, size: int) -> bytes:
     """The last bytes of an object. Nothing vouches for them here: they are of a format that does."""
     owner = None if facts.stream is None else StreamId(facts.stream)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
 from streams_node.answers import Indexes, configs_of, filter_want
 from streams_node.answers.ranges import Range, within
 from streams_node.answers.views import Opened
+from streams_node.indexing import Covering
 from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
@@ -23,7 +24,7 @@ from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
 from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
-from streams_node.searching.covered import Covered, Subject, covered
+from streams_node.searching.covered import Covered, Subject, covered, ranges_of
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.look import look
@@ -34,6 +35,7 @@ from streams_node.searching.sources import record_of
 
 if TYPE_CHECKING:
     from search.engine import Searcher  # loads tantivy
+    from streams_node.answers.views import Views
     from streams_node.searching.service import Searches
 
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
@@ -166,13 +168,15 @@ class Answer:
         if indexes is None or views is None or not covered.ranges or asked.late:
             return [], []
         began = time.monotonic()
-        seconds = (asked.until - began) * _OPENING_SHARE
+        ruled_out = await self._ruled_out(views, covered)
+        covers = [cover for cover in covered.covers if cover not in ruled_out]
+        seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
         packs = [mini.pack for mini in covered.minis]
-        async with views.view(covered.covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
+        async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             self._work.open_s = time.monotonic() - began
             if opened is None:
-                return [], []
-            answered = [part for each in covered.of(ready) for part in within(spans, *each)]
+                return [part for each in ranges_of([*ruled_out], ()) for part in within(spans, *each)], []
+            answered = [part for each in covered.of([*ready, *ruled_out]) for part in within(spans, *each)]
             try:
                 whole = await self._page(opened.searcher, answered)
             except OneViewNeeded:
@@ -183,6 +187,17 @@ class Answer:
             self._primary_ns_max = _primary(opened, asked.config.primary_timestamp_field, self._state.id)
         kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
         return answered, kept if whole else answered
+
+    async def _ruled_out(self, views: "Views", covered: Covered) -> Collection[Covering]:
+        """Covers that would have to be fetched, and need not be: nothing in them matches. Scores are of all of them."""
+        asked = self._asked
+        if has_text(asked.plan):
+            return ()
+        pruner, seconds = self._pruner(looks=False), asked.until - time.monotonic()
+        found = await views.ruled_out(covered.covers, asked.plan, pruner, seconds)
+        self._work.pruned += sum(cover.end_seq - cover.first_seq for cover in found)
+        self._work.families.update(found.values())
+        return found
 
     async def _page(self, searcher: "Searcher", spans: list[Range]) -> bool:
         """The best hits of the view; whether all of it was looked at."""
@@ -251,13 +266,13 @@ class Answer:
         if work.looked > work.tail_docs:
             work.scanned = await objects_of(self._database, self._cold, self._state, self._fetched, logged)
 
-    def _pruner(self) -> Pruner | None:
+    def _pruner(self, *, looks: bool = True) -> Pruner | None:
         asked, indexes = self._asked, self._indexes
         if indexes is None:
             return None
         configs = configs_of(asked.meaning, is_json=self._state.is_json)
         want = filter_want(asked.plan, configs, 0)
-        return None if want is None else indexes.pruner(self._state.id, [want])
+        return None if want is None else indexes.pruner(self._state.id, [want], looks=looks)
 
     # --- what is shown ---
 

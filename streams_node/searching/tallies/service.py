@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from streams_node.answers import Indexes, configs_of, filter_want
 from streams_node.answers.ranges import Range, within
 from streams_node.errors import BadSearch
+from streams_node.indexing import Covering
 from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.searching.counted import counted
-from streams_node.searching.covered import Covered, Subject, covered
+from streams_node.searching.covered import Covered, Subject, covered, ranges_of
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
@@ -113,11 +114,15 @@ class _One:
         if views is None or not cover.ranges or asked.late:
             return [], []
         seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
-        packs = [mini.pack for mini in cover.minis]
-        async with views.view(cover.covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
+        packs, ruled_out = [mini.pack for mini in cover.minis], tuple[Covering, ...]()
+        if asked.plan is not None:
+            pruner = self._pruner(looks=False)
+            ruled_out = tuple(await views.ruled_out(cover.covers, asked.plan, pruner, seconds))
+        covers = [each for each in cover.covers if each not in ruled_out]
+        async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             if opened is None:
-                return [], []
-            answered = joined([part for each in cover.of(ready) for part in within(spans, *each)])
+                return [part for each in ranges_of(ruled_out, ()) for part in within(spans, *each)], []
+            answered = joined([part for each in cover.of([*ready, *ruled_out]) for part in within(spans, *each)])
             said = await self._ask(opened.searcher, answered)
             if isinstance(said, str):
                 return (answered, answered) if said == _LATE else ([], [])
@@ -211,8 +216,8 @@ class _One:
                 self._matched += tally[0]
                 add(self._parts, tally[1])
 
-    def _pruner(self) -> Pruner | None:
+    def _pruner(self, *, looks: bool = True) -> Pruner | None:
         if self._indexes is None or self._asked.plan is None:
             return None
         want = filter_want(self._asked.plan, self._configs, 0)
-        return None if want is None else self._indexes.pruner(self._state.id, [want])
+        return None if want is None else self._indexes.pruner(self._state.id, [want], looks=looks)

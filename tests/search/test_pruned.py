@@ -1,0 +1,132 @@
+"""Companions that hold nothing of what is asked are not fetched, and no answer is another for it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search.language import matcher, query
+from streams_node.answers import bounds
+from streams_node.answers.bounds import impossible
+from streams_node.objects.keys import ObjectId, index_key
+from streams_node.testing.inprocess import InProcess
+from tests.http.wire import ask
+from tests.indexing.world import FakeDriver, covered, indexed, on_loop, sealed
+from tests.search.test_oracle import pages
+from tests.search.world import CONFIG, JSON, A, append, create, expected, found
+
+HOURS = 6
+ASKED = (
+    'at:>="2026-01-01T04:00:00Z"', 'at:<"2026-01-01T01:30:00Z" OR at:>="2026-01-01T05:00:00Z"', "dur:3002.5",
+    "status:777", "level:only3", "dur:>99999", 'at:>="2026-01-01T02:00:00Z" at:<"2026-01-01T03:00:00Z" NOT level:error',
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "BYTES_MIN", 0)
+    monkeypatch.setattr("streams_node.indexing.work.MERGED", 1000)
+
+
+async def grown(node: InProcess) -> list[Any]:
+    """A companion an hour; each hour has a level of its own."""
+    entries: list[Any] = []
+    for hour in range(HOURS):
+        fresh = [
+            {
+                "seq": len(entries) + at, "at": f"2026-01-01T0{hour}:{at:02}:00Z", "dur": 1000.5 * hour + at,
+                "level": f"only{hour}" if at == 7 else "info", "status": 777 if hour == 2 else 200, "text": "card",
+            }
+            for at in range(40)
+        ]  # fmt: skip
+        await append(node, fresh)
+        entries += fresh
+        await sealed(node)
+        await FakeDriver(node).finish()
+    return entries
+
+
+@pytest.mark.parametrize("beginning", [16 << 10, 40])
+@on_loop
+async def test_only_what_may_match_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: int) -> None:
+    monkeypatch.setattr(bounds, "_BEGINNING_BYTES", beginning)  # of which some directories are longer
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        entries = await grown(node)
+    opened = {}
+    for q in ASKED:
+        async with indexed(tmp_path / "node") as node:  # nothing is open yet
+            view = await found(node, q=q, size=500, sort=["offset"], explain=True)
+            assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, q, ["offset"]), q
+            assert view["coverage"]["complete"]
+            assert view["coverage"]["scanned_tail_docs"] == view["coverage"]["scanned_segments"] == 0
+            opened[q] = view["explain"]["opened"]
+            assert view["explain"]["pruned"] == 40 * (HOURS - opened[q])
+            assert await pages(node, "card", ["offset"], 50) == ([each["seq"] for each in entries[::-1]], entries[::-1])
+            assert await pages(node, q, ["at"], 9) == await pages(node, q, ["at"], 500)
+    assert list(opened.values()) == [2, 3, 1, 1, 1, 0, 1]
+
+
+@on_loop
+async def test_sums_open_what_may_match_only(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await grown(node)
+    async with indexed(tmp_path / "node") as node:
+        aggs = {"hours": {"date_histogram": {"field": "at", "interval": "1h"}}}
+        for opened, hour in enumerate((2, 4), 1):
+            begin = 1_767_225_600_000 + hour * 3_600_000
+            body = json.dumps({"aggs": aggs, "from": begin, "to": begin + 3_600_000}).encode()
+            reply = await ask(node, "POST", f"{A}/_aggregate", JSON, body)
+            view = json.loads(reply.body)
+            assert (view["matched"], view["coverage"]["complete"]) == (40, True)
+            assert (view["coverage"]["indexed_segments"], view["coverage"]["scanned_segments"]) == (opened, 0)
+
+
+@on_loop
+async def test_a_directory_that_cannot_be_read_rules_nothing_out(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        entries = await grown(node)
+        companions = [each for each in await covered(node, A) if each.family == "companion"]
+        for number, each in enumerate(companions):
+            path = tmp_path / "objects" / index_key("companion", ObjectId(each.made))
+            data = bytearray(path.read_bytes())
+            data[40 * number] ^= 1  # in its head, and in its directory
+            path.write_bytes(data)
+    async with indexed(tmp_path / "node") as node:
+        for q in ASKED:
+            if "level" not in q and "status" not in q:  # whose exact runs are whole
+                view = await found(node, q=q, size=500, sort=["offset"], explain=True)
+                assert view["coverage"]["complete"]
+                assert view["explain"]["opened"] == 0
+                assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, q, ["offset"])
+
+
+NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.integers(-3, 3))
+OPS = st.sampled_from(["", ">", ">=", "<", "<="])
+
+
+@given(
+    values=st.lists(NUMBERS, min_size=1, max_size=5),
+    parts=st.lists(st.tuples(OPS, NUMBERS), min_size=1, max_size=3),
+    joint=st.sampled_from([" AND ", " OR "]),
+    negated=st.booleans(),
+)
+def test_what_is_impossible_matches_nothing(
+    values: list[int], parts: list[tuple[str, int]], joint: str, *, negated: bool
+) -> None:
+    text = joint.join(f'status:{op}"{value}"' for op, value in parts)
+    plan = query(f"NOT ({text})" if negated else text, CONFIG)
+    matches = matcher(plan, 1)
+    if impossible(plan, {"status": (min(values), max(values))}):
+        assert not any(matches({"status": value}) for value in values)
+        assert not matches({"status": values})
+    if not negated and len(parts) == 1:  # of one clause it is known exactly, unless it lies between two values
+        op, value = parts[0]
+        least, most = min(values), max(values)
+        alone = op == "" and least < value < most and value not in values
+        assert alone or impossible(plan, {"status": (least, most)}) != matches({"status": values})
