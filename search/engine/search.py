@@ -86,6 +86,7 @@ class _Parts(NamedTuple):
     sure: tantivy.Query  # match
     doubt: tantivy.Query | None  # may match, and the index has their place in the order
     odd: list[_Values]  # match, but only their records tell, or only they tell the place: in order
+    whole: bool = False  # `sure` is all documents that match
 
 
 class _Search:
@@ -151,7 +152,7 @@ class _Search:
         doubt = None if pair.exact else without(upper, pair.lower)
         odd = self._odd(source, translator)
         if odd is None:
-            return _Parts(source, lower, doubt, [])
+            return _Parts(source, lower, doubt, [], whole=doubt is None and source.all_of(ask.stream, ask.spans))
         rows = sorted(self._read_all(source, both(upper, odd)), key=self._place)
         return _Parts(source, without(lower, odd), None if doubt is None else without(doubt, odd), rows)
 
@@ -178,6 +179,9 @@ class _Search:
 
     def _by_score(self, part: _Parts, walker: Walker) -> Iterator[_Values]:
         ask, translator = self._ask, Translator(part.source)
+        word = translator.word(ask.plan) if part.whole else None
+        if word is not None:
+            return walker.walk(word, ask.sort, ask.after, best_only=True)
         classes = translator.classes(ask.plan, self._idf)
         if classes is not None:
             by_score: dict[float, list[tantivy.Query]] = defaultdict(list)

@@ -50,9 +50,16 @@ class Source:
         if not wanted:
             return Query.empty_query()
         if self._within(stream, wanted):
-            return Query.all_query() if self._streams == {stream} else one
+            return Query.all_query() if self._alone(stream) else one
         rows = [self.rows_query(first, end - 1) for first, end in wanted]
         return both(one, rows[0] if len(rows) == 1 else some(rows))
+
+    def all_of(self, stream: int, spans: Sequence[Span]) -> bool:
+        """Whether all documents are entries of a stream that lie in the spans."""
+        return self._alone(stream) and self._within(stream, merged(spans))
+
+    def _alone(self, stream: int) -> bool:
+        return self._streams == {stream}
 
     def rows_query(self, first: int, last: int) -> tantivy.Query:
         return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, max(0, first), last)

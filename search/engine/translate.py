@@ -188,6 +188,14 @@ class Translator:
             case _:
                 return unscored(self.pair(plan).upper)
 
+    def word(self, plan: Plan) -> tantivy.Query | None:
+        """The query of one word in one text, with its score: of such Tantivy finds the best without scoring all."""
+        match plan:
+            case Text((Target(field, 1, (token,)),), _, False) if field.kind is Kind.TEXT:
+                columns = self._source.layout.of(field.name)
+                return self._term(columns.column, token, "freq") if field.name not in self._source.inexact else None
+        return None
+
     def _scored_target(
         self, target: Target, idf: Callable[[Field, str], float], *, phrase: bool, prefix: bool
     ) -> tantivy.Query:

@@ -46,13 +46,18 @@ class Walker:
         self._over = over
         self._window = max(WINDOW_MIN, size + 1)
 
-    def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
-        """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key."""
+    def walk(
+        self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None, *, best_only: bool = False
+    ) -> Iterator[_Values]:
+        """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key.
+
+        `best_only`: a document of this query has one score, however many others are looked at.
+        """
         key, rest = keys[0], keys[1:]
         if key.by == "offset":
             yield from self._by_offset(query, key, after)
         elif key.by == "score":
-            yield from self._by_score(query, keys, after)
+            yield from self._by_score(query, keys, after, best_only=best_only)
         else:
             yield from self._by_field(query, key, rest, after)
 
@@ -199,21 +204,24 @@ class Walker:
 
     # --- windows ---
 
-    def _by_score(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+    def _by_score(
+        self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None, *, best_only: bool
+    ) -> Iterator[_Values]:
         if keys[0].descending:
             if after is not None and after[0] is None:
                 after = None  # null comes first
-            found = self._windows(lambda window, offset: self._best(query, window, offset))
+            found = self._windows(lambda window, offset: self._best(query, window, offset, best_only=best_only))
         else:
             if after is not None and after[0] is None:
                 return
-            found = iter(reversed(list(self._windows(lambda window, offset: self._best(query, window, offset)))))
+            every = self._windows(lambda window, offset: self._best(query, window, offset, best_only=False))
+            found = iter(reversed(list(every)))
         yield from self._grouped(found, keys, after)
 
-    def _best(self, query: tantivy.Query, window: int, offset: int) -> list[_Found]:
+    def _best(self, query: tantivy.Query, window: int, offset: int, *, best_only: bool) -> list[_Found]:
         """With a count Tantivy looks at every document, so that scores are the same ones for every window."""
         self._check()
-        return list(self._searcher.search(query, limit=window, offset=offset, count=True).hits)
+        return list(self._searcher.search(query, limit=window, offset=offset, count=not best_only).hits)
 
     def _windows(self, fetch: Callable[[int, int], list[_Found]]) -> Iterator[_Found]:
         window, offset = self._window, 0

@@ -13,6 +13,7 @@ from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKe
 from search.engine import scan as scan_module
 from search.engine import search as search_module
 from search.engine.sorting import place_of
+from search.engine.translate import Translator
 from search.language import Plan, QueryError, query
 from tests.engine.world import (
     CONFIG,
@@ -105,6 +106,48 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
                 assert hit.score == pytest.approx(right[hit.seq], abs=1e-4)
         place = place_of(keys)
         assert all(place(one.sort) < place(other.sort) for one, other in pairwise(found))
+
+
+def test_the_best_of_one_word_are_the_first_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tantivy skips blocks of documents that cannot be among the best; many have one score, in several segments."""
+    draw = random.Random(5)
+    common = ["card"] * 8 + ["bank"] * 3 + ["other"] * 40 + ["rare"]
+    records: list[Any] = [
+        {"message": " ".join(draw.choices(common, k=draw.choice([3, 8, 8, 20])))} for _ in range(3000)
+    ]
+    cuts = (0, 1500, 2900, 3000)
+    (tmp_path / "world").mkdir()
+    packs = [
+        pack(tmp_path / "world", STREAM, [Entry(seq, seq, records[seq]) for seq in range(first, end)])
+        for first, end in pairwise(cuts)
+    ]
+    searcher = Searcher([View(packs, tmp_path / "view")], CONFIG, 1)
+
+    def walked(q: str, sort: list[str] | None, size: int) -> list[Hit]:
+        plan, after, found = query(q, CONFIG), None, list[Hit]()
+        keys = sort_of(sort, plan, CONFIG)
+        for _ in range(6):
+            page = searcher.page(
+                Ask(
+                    plan=plan, stream=STREAM, spans=[(0, 3000)], sort=keys, after=after, size=size, records=lambda _: {}
+                )
+            )
+            found += page.hits
+            if len(page.hits) < size:
+                break
+            after = after_of(shown(page.hits[-1].sort, keys, str), keys, int)
+        return found
+
+    asked = [(f"message:{word}", sort, size) for word in ("card", "bank", "rare", '"card"', "none")
+             for sort in (None, ["_score:desc", "offset:asc"]) for size in (7, 200)]  # fmt: skip
+    quick = [walked(*each) for each in asked]
+    assert sum(map(len, quick)) > 1000
+    used: list[Any] = []
+    word = Translator.word
+    monkeypatch.setattr(Translator, "word", lambda self, plan: used.append(word(self, plan)))  # which is None
+    assert [walked(*each) for each in asked] == quick
+    assert used
+    assert None not in used
 
 
 def test_scores_need_one_view(tmp_path: Path) -> None:
