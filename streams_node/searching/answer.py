@@ -78,7 +78,7 @@ class Answer:
         )  # fmt: skip
         omitted = await self._searched(spans, await covered(self._searches, subject)) if spans else []
         timed_out = self._asked.late
-        score = self._score or _scorer(self._asked, ())
+        score = self._score or (_scorer(self._asked, ()) if has_text(self._asked.plan) else _unscored)
         hits, lost, last = await self._with_records()
         omitted = joined([*omitted, *lost])
         logged = await self._logged() if omitted or self._fetched else []
