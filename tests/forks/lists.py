@@ -1,17 +1,34 @@
 """Streams and forks as plain lists, next to a node that has to say the same."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
-
-from tests.http.wire import Reply
-from tests.tiers.driver import TieredDriver
+from typing import Any, Protocol
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
 START = "0000000000000000_0000000000000000"
 KEYS = ("a", "b", None)
+
+
+class Said(Protocol):
+    """An answer of a node."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    @property
+    def body(self) -> bytes: ...
+
+
+class Asked(Protocol):
+    """A node, wherever it runs."""
+
+    def ask(self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Said: ...
 
 
 @dataclass
@@ -27,6 +44,7 @@ class Stream:
     forks: int = 0
     closed: bool = False
     hidden: bool = False
+    earliest: int = 0  # entries before it were trimmed away
 
     @property
     def path(self) -> str:
@@ -40,7 +58,7 @@ class Stream:
         """What a fork begins with."""
         ends = [end for end in self.appends if end < seq] + ([seq] if seq else [])
         tokens = {at: token for at, token in self.tokens.items() if at <= seq}
-        made = Stream(name, self.content_type, self.entries[:seq], ends, tokens, source=self)
+        made = Stream(name, self.content_type, self.entries[:seq], ends, tokens, source=self, earliest=self.earliest)
         if copied:
             made.entries.append((copied, None))
             made.appends.append(seq + 1)
@@ -51,7 +69,7 @@ class Stream:
 class Lists:
     """A table of streams by name, and what happens to them."""
 
-    def __init__(self, driver: TieredDriver, random: Random) -> None:
+    def __init__(self, driver: Asked, random: Random) -> None:
         self.driver = driver
         self.random = random
         self.streams: dict[str, Stream] = {}
@@ -102,6 +120,9 @@ class Lists:
         if source.hidden:
             assert reply.status == 409, reply
             return
+        if seq < source.earliest:
+            assert reply.status == 410, (reply, seq, source.earliest)
+            return
         if taken is None:
             assert reply.status == 400, (reply, seq, sub)
             return
@@ -124,6 +145,21 @@ class Lists:
         if stream is not None and not stream.hidden:
             self._end(stream)
 
+    def end_all(self) -> None:
+        """Delete all that can be deleted, in any order; what was kept goes with it."""
+        while living := [stream for stream in self.streams.values() if not stream.hidden]:
+            stream = self.random.choice(living)
+            assert self.driver.ask("DELETE", stream.path).status == 204
+            self._end(stream)
+        assert not self.streams
+
+    def trim(self) -> Stream | None:
+        """Entries leave the beginning of a stream; its forks keep what they share."""
+        stream = self._living()
+        if stream is not None:
+            stream.earliest = self.random.choice([at for at in stream.tokens if at >= stream.earliest])
+        return stream
+
     # --- what is said ---
 
     def look(self) -> None:
@@ -138,6 +174,11 @@ class Lists:
                 assert reply.status == wanted, reply
             return
         start = self.random.choice(list(stream.tokens))
+        if start < stream.earliest:
+            reply = self.driver.ask("GET", f"{stream.path}?offset={stream.tokens[start]}")
+            assert reply.status == 410, reply
+            assert reply.headers["stream-earliest-offset"] == stream.tokens[stream.earliest]
+            return
         match self.random.randrange(4):
             case 0:
                 self.check(stream, start, "&max_bytes=40")
@@ -178,7 +219,7 @@ class Lists:
             if stream.hidden:
                 assert self.driver.ask("GET", stream.path).status == 410
             else:
-                self.check(stream, 0, self.random.choice(("", "&max_bytes=30")))
+                self.check(stream, stream.earliest, self.random.choice(("", "&max_bytes=30")))
 
     # --- helpers ---
 
@@ -219,7 +260,7 @@ class Lists:
         sub = self.random.randint(1, len(entry) + 1)
         return sub, (seq if sub <= len(entry) else None), entry[:sub]
 
-    def _entries(self, stream: Stream, reply: Reply) -> list[bytes]:
+    def _entries(self, stream: Stream, reply: Said) -> list[bytes]:
         if not stream.is_json:
             return [reply.body]
         values: list[Any] = json.loads(reply.body)

@@ -16,7 +16,7 @@ from tests.tiers.driver import TieredDriver
 LIVES = int(os.environ.get("STREAMS_FORKS_LIVES", "6"))
 STEPS = int(os.environ.get("STREAMS_FORKS_STEPS", "120"))
 MOVES = ["append"] * 8 + ["fork"] * 6 + ["create"] * 3 + ["delete"] * 3 + ["look"] * 6
-MOVES += ["run", "run", "evict", "restart", "crash", "flush"]
+MOVES += ["trim", "trim", "run", "run", "evict", "restart", "crash", "flush"]
 
 
 @pytest.mark.parametrize("seed", range(LIVES))
@@ -29,7 +29,7 @@ def test_forks_are_lists_that_begin_alike(seed: int) -> None:
     lists = Lists(driver, random)
     try:
         for _ in range(STEPS):
-            move(lists, random.choice(MOVES))
+            move(driver, lists, random.choice(MOVES))
         lists.check_all()
         driver.publish_all()
         driver.merge_all()
@@ -37,13 +37,12 @@ def test_forks_are_lists_that_begin_alike(seed: int) -> None:
         lists.check_all()
         driver.start_from_bucket()
         lists.check_all()
-        everything_ends(lists)
+        everything_ends(driver, lists)
     finally:
         driver.end()
 
 
-def move(lists: Lists, what: str) -> None:
-    driver = lists.driver
+def move(driver: TieredDriver, lists: Lists, what: str) -> None:
     match what:
         case "run":
             driver.demand()
@@ -56,18 +55,16 @@ def move(lists: Lists, what: str) -> None:
             driver.crash()
         case "flush":
             driver.publish_all()
+        case "trim":
+            if (trimmed := lists.trim()) is not None:
+                driver.trim(trimmed.name, trimmed.earliest)
         case _:
             getattr(lists, what)()
 
 
-def everything_ends(lists: Lists) -> None:
+def everything_ends(driver: TieredDriver, lists: Lists) -> None:
     """In any order; nothing is kept for anybody in the end, in the log, in the tables or in the bucket's catalogue."""
-    driver = lists.driver
-    while living := [stream for stream in lists.streams.values() if not stream.hidden]:
-        stream = lists.random.choice(living)
-        assert driver.ask("DELETE", stream.path).status == 204
-        lists._end(stream)
-    assert not lists.streams
+    lists.end_all()
     driver.run(end_streams(driver.node.context.ledger, 100))
     driver.publish_all()
     with closing(sqlite3.connect(driver._folder / DATABASE)) as db:

@@ -19,6 +19,8 @@ from streams_node.objects.keys import GENERATIONS
 from streams_node.testing.inprocess import InProcess, in_process
 from streams_node.tiering import Tiering
 from streams_node.wal.folder import DATABASE
+from streams_node.wal.listing import DEFAULT_BUCKET
+from streams_node.wal.lookup import Name
 from tests.http.wire import Reply, ask
 from tests.model.driver import Driver
 from tests.model.requests import code_of
@@ -137,6 +139,18 @@ class TieredDriver(Driver):
     def let_run(self, seconds: float) -> None:
         self.run(asyncio.sleep(seconds))
 
+    def trim(self, stream: str, earliest_seq: int) -> None:
+        """Entries before a sequence leave a stream of the default bucket, as the node will have it do one day."""
+
+        async def trim() -> None:
+            ledger = self.node.context.ledger
+            state = await ledger.readable(Name(DEFAULT_BUCKET, stream))
+            await ledger.committer.settled()
+            await self.node.context.database.writer.run(_trim, state.id, earliest_seq)
+            state.earliest_seq = earliest_seq
+
+        self.run(trim())
+
     def evict(self) -> None:
         """Readers have to fetch everything again."""
 
@@ -220,6 +234,10 @@ class TieredDriver(Driver):
 
         self.run(again())
         self.tags, self.spans = {}, {}
+
+
+def _trim(db: sqlite3.Connection, stream: int, earliest_seq: int) -> None:
+    db.execute("UPDATE streams SET earliest_seq = ? WHERE id = ?", (earliest_seq, stream))
 
 
 def _rest(db: sqlite3.Connection) -> tuple[int, int, int]:
