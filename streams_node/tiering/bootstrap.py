@@ -56,6 +56,7 @@ def bootstrap(settings: Settings, folder: DataFolder, now_us: Callable[[], int])
         objects=restored.objects,
         entries=restored.entries,
     )
+    log.info("subscriptions are not in the object store; those of the former node have to be made again")
 
 
 def _untouched(database: Path) -> bool:

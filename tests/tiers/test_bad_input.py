@@ -340,6 +340,7 @@ def test_an_empty_folder_begins_with_the_bucket(place: Path) -> None:
     status, said = _bootstrap(place)
     assert status == 0, said
     assert re.search(r"began from the object store.*streams=2", said)
+    assert "subscriptions are not in the object store" in said
     assert (serve(place, object_store_folder=place / "bucket"))[0] == 0
 
 
