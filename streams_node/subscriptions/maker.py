@@ -18,7 +18,7 @@ from streams_node.protocol import offsets
 from streams_node.subscriptions.desk import Desk
 from streams_node.subscriptions.journal import Statement, keep
 from streams_node.subscriptions.news import BEGINNING, News, acked_before
-from streams_node.subscriptions.patterns import scope_of
+from streams_node.subscriptions.patterns import path_of, scope_of
 from streams_node.subscriptions.registry import Registry
 from streams_node.subscriptions.subscription import Row, Subscription, Wanted
 from streams_node.subscriptions.tables import SUBSCRIPTIONS, Place, plain_ends, streams_from, text_of
@@ -54,6 +54,7 @@ class Maker:
             if len(self._registry) >= self._settings.subscriptions_max:
                 raise SubscriptionLimit(f"the node has its {len(self._registry)} subscriptions already")
             self._check_count(len(wanted.streams))
+            _check_wakes(wanted.wake_stream, wanted.streams)
             row = self._row(id_, wanted, base)
             subscription = Subscription(row)
             self._registry.add(subscription)  # from now on it hears of every commit
@@ -84,6 +85,7 @@ class Maker:
             await self._desk.trusted(subscription)
             fresh = [name for name in names if name not in subscription.named]
             self._check_count(len(subscription.named) + len(fresh))
+            _check_wakes(subscription.wake_stream, fresh)
             added = await self._naming(subscription, fresh)
             try:
                 await self._desk.store(subscription, added)
@@ -223,6 +225,12 @@ class Maker:
             if len(page) < _SLICE:
                 return
             after = page[-1].name
+
+
+def _check_wakes(wake_stream: Name | None, names: Sequence[Name]) -> None:
+    """Each wake would be news, and announced by the next one, for as long as anybody claims."""
+    if wake_stream is not None and wake_stream in names:
+        raise BadSubscription(f"`{path_of(wake_stream)}` is where its own wakes are announced: they would never end")
 
 
 def _ending(subscription: Subscription) -> list[Statement]:

@@ -236,6 +236,21 @@ def test_wake_streams_wake_nobody_but_who_names_them(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_no_subscription_wakes_itself(tmp_path: Path) -> None:
+    """Every wake would be news for the next one."""
+
+    async def scenario(client: Client) -> None:
+        itself = {"type": "pull-wake", "wake_stream": "wake/pool", "streams": ["events/a", "/wake/pool/"]}
+        assert code(await client.of("s", "PUT", "", itself)) == (400, "INVALID_REQUEST")
+        assert code(await client.of("s", "GET", "")) == (404, "SUBSCRIPTION_NOT_FOUND")
+        await client.pull("s")
+        answer = await client.of("s", "POST", "/streams", {"streams": ["events/a", "wake/pool"]})
+        assert code(answer) == (400, "INVALID_REQUEST")
+        assert await client.acked("s") == {}
+
+    run(tmp_path, scenario)
+
+
 def test_tokens_of_a_deleted_subscription_are_worth_nothing_in_its_next_life(tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         await client.pull("s")
