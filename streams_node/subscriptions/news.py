@@ -313,7 +313,17 @@ def acked_before(state: StreamState, seq: int) -> str:
 
 def _row(fresh: Fresh) -> tuple[object, ...]:
     state, seq = fresh.state, fresh.seq or 0
+    if _inherited_is_news(fresh.subscription, state, seq):
+        seq = 0
     return (fresh.subscription.number, *state.name, state.id, seq, acked_before(state, seq))
+
+
+def _inherited_is_news(subscription: Subscription, state: StreamState, seq: int) -> bool:
+    """Whether the first entry that a fork writes itself brings what it shares along: it is as new as the fork is. The
+    clock decides, for making a fork leaves no log row; one that was set back tells of too much, or of the fork's own.
+    """
+    lineage = state.lineage
+    return lineage is not None and seq <= lineage.fork_seq and state.created_us >= subscription.created_us
 
 
 def _firsts(batch: Batch) -> dict[int, int]:

@@ -5,15 +5,17 @@ import json
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from streams_node.subscriptions import maker, news
 from streams_node.subscriptions.patterns import Trie, parse
+from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import in_process
 from streams_node.wal.lookup import Name
 from tests.subscriptions.receivers import receiving
-from tests.subscriptions.world import BEGINNING, Client, has, run, until
+from tests.subscriptions.world import BEGINNING, Client, code, has, run, until
 
 
 async def told(client: Client, path: str) -> str | None:
@@ -44,6 +46,45 @@ def test_a_stream_that_is_made_again_during_a_wake_is_news(tmp_path: Path) -> No
         await until(lambda: told_from(client, "events/a", BEGINNING))
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("wanted", [{"pattern": "events/*"}, {"pattern": "wake/*", "streams": ["events/fork"]}])
+def test_a_fork_is_news_with_all_that_it_shares(tmp_path: Path, wanted: dict[str, Any], *, restarted: bool) -> None:
+    """Whoever was told of the source's entries was not told of the fork's; and the source may be of no interest."""
+    clock = FakeClock()
+    made = {"type": "pull-wake", "wake_stream": "wake/pool", **wanted}
+
+    async def before(client: Client) -> None:
+        await client.put("wake/pool")
+        await client.put("archive/source", 1, 2)
+        forked = {"stream-forked-from": "/v1/stream/archive/source"}
+        assert (await client.ask("PUT", "events/old", None, **forked)).status == 201
+        clock.advance(1)
+        await client.subscribe("s", **made)
+        clock.advance(1)
+        assert (await client.ask("PUT", "events/fork", None, **forked)).status == 201
+        if "streams" not in wanted:  # the making of it wakes nobody, but whoever named it may claim it
+            assert code(await client.of("s", "POST", "/claim", {"worker": "w"})) == (409, "NO_PENDING_WORK")
+        if not restarted:
+            await after(client)
+
+    async def after(client: Client) -> None:
+        end = await client.append("events/fork", 3)
+        old = await client.append("events/old", 3)
+        claim = await client.claim("s")
+        told = {each["path"]: (each["acked_offset"], each["tail_offset"]) for each in claim["streams"]}
+        assert told.pop("events/fork") == (BEGINNING, end)
+        if "streams" not in wanted:  # the other one was there, with what it shares
+            assert told == {
+                "events/old": ((await client.ask("HEAD", "archive/source")).headers["stream-next-offset"], old)
+            }
+        await client.done("s", claim)
+        assert (await client.acked("s"))["events/fork"] == end
+
+    run(tmp_path, before, clock=clock)
+    if restarted:
+        run(tmp_path, after, clock=clock)
 
 
 def test_a_stream_that_came_and_went_leaves_no_link(tmp_path: Path) -> None:
