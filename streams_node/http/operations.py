@@ -13,7 +13,7 @@ from streams_node.http.details_operation import DETAILS, PRODUCERS
 from streams_node.http.flush_operation import FLUSH, FLUSH_COLD
 from streams_node.http.index_operations import INDEX_CODES, INDEX_OPERATIONS, INDEX_REBUILD, INDEX_STATUS
 from streams_node.http.operation import Answer, Operation, Schema
-from streams_node.http.reserved import RESERVED_OPERATIONS
+from streams_node.http.reserved import LIST_OPERATION, RESERVED_OPERATIONS
 from streams_node.http.search_operation import SEARCH_OPERATIONS, SEARCH_OUTPUTS
 from streams_node.http.server_operation import SERVER_OPERATIONS
 from streams_node.http.ui_operation import UI_OPERATIONS
@@ -117,6 +117,9 @@ INPUTS: Mapping[str, Input] = {
     "prefix": Input("query", _TEXT, "Only ids that begin so."),
     "after": Input("query", _TEXT, "Only ids that come after this one: the `next_cursor` of the page before."),
     "limit": Input("query", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 1000}, "Entries of a page."),
+    "limit.subscriptions": Input(
+        "query", {"type": "integer", "minimum": 1, "maximum": 100, "default": 100}, "Subscriptions of a page."
+    ),
     "limit.keys": Input(
         "query", {"type": "integer", "minimum": 1, "maximum": 500, "default": 100}, "Routing keys of a page."
     ),
@@ -586,6 +589,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **SEARCH_OPERATIONS,
     **AGGREGATE_OPERATIONS,
     **SERVER_OPERATIONS,
+    "server.subscriptions": LIST_OPERATION,
     **{f"subscription.{name}": operation for name, operation in RESERVED_OPERATIONS.items()},
     **{f"stream.{name}": operation for name, operation in _STREAM.items()},
     **{f"bucket.stream.{name}": operation for name, operation in _STREAM.items()},

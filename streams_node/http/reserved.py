@@ -117,7 +117,46 @@ RESERVED_OPERATIONS: Mapping[str, Operation] = {
     ),
 }
 
+LIST_OPERATION = Operation(
+    "Every subscription in the order of their ids: the request that makes it again on another node, and how it is. A "
+    "page may have fewer than `limit`, if they name very many streams.",
+    "after limit.subscriptions",
+    (Answer(200, "A page.", "Cache-Control", "view"),),
+    "bad_request",
+)
+
 RESERVED_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "SubscriptionPage": {
+        "subscriptions": "The subscriptions.",
+        "next_cursor": "To be sent as `after` for the next page; null on the last one.",
+        "has_more": "Whether there is a next page.",
+    },
+    "SubscriptionEntry": {
+        "id": "The id.",
+        "request": "The body of the PUT that makes it again, with the streams that were named later.",
+        "created_at": "When it was made.",
+        "status": "`active`, or `failed` while it waits to call again.",
+        "news": "How many streams with news the memory knows of.",
+        "wake": "Where its wake stands.",
+    },
+    "SubscriptionBody": {
+        "type": "`webhook` or `pull-wake`.",
+        "pattern": "The glob; absent when there is none.",
+        "streams": "What was named; absent when nothing was.",
+        "webhook": "Where it is called; absent for `pull-wake`.",
+        "wake_stream": "Where its wakes are announced; absent for `webhook`.",
+        "lease_ttl_ms": "How long a holder has a wake without giving a sign of life.",
+        "description": "As it was given; absent when it was not.",
+    },
+    "WebhookBody": {"url": "The address, with all that may be secret in it."},
+    "WakeView": {
+        "phase": "`idle`; `calling` a webhook, which has the wake once it has taken it; `announced`, or `claimed`.",
+        "generation": "Which wake it is, or was.",
+        "holder": "The worker that claimed it; null when none did.",
+        "lease_ends_at": "When the lease ends; null while nobody has it.",
+        "attempts": "Calls of this wake that came to nothing.",
+        "next_attempt_at": "When the next call is due after one that came to nothing; null when none did.",
+    },
     "SubscriptionView": {
         "id": "The id.",
         "subscription_id": "The same.",

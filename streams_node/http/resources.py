@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.params import FromPath
 
 from streams_node.errors import Missing
-from streams_node.http import bucket_search, docs_page, indexing, server, subscriptions, ui
+from streams_node.http import bucket_search, docs_page, indexing, server, server_subscriptions, subscriptions, ui
 from streams_node.http.context import Context
 from streams_node.http.flush import FlushView, flush_if_due
 from streams_node.http.paths import bucket_target, check_bucket
@@ -231,5 +231,5 @@ def _stream_view(entry: StreamEntry, end: _End, published: int | None) -> Stream
 HANDLERS = (
     bucket_create, bucket_get, bucket_delete, bucket_streams, streams, flush_cold, health, livez, readyz, metrics,
     *bucket_search.HANDLERS, *docs_page.HANDLERS, *ui.HANDLERS, *subscriptions.HANDLERS, *indexing.HANDLERS,
-    *server.HANDLERS,
+    *server.HANDLERS, *server_subscriptions.HANDLERS,
 )  # fmt: skip

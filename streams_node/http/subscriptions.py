@@ -53,7 +53,7 @@ class WebhookBody(msgspec.Struct):
     url: str
 
 
-class SubscriptionBody(msgspec.Struct):
+class SubscriptionBody(msgspec.Struct, omit_defaults=True):
     type: str
     pattern: str | None = None
     streams: list[str] | None = None

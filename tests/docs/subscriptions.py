@@ -22,6 +22,8 @@ async def walk_subscriptions(ask: Ask) -> None:
     for body in (pull, pull, {**pull, "description": "another"}, {}):
         await of("PUT", "subscriptions/s", body)
     await of("GET", "subscriptions/s")
+    for query in ("", "?limit=0"):
+        await ask("GET", f"/v1/server/_subscriptions{query}", None, b"")
     await of("POST", "subscriptions/s/streams", {"streams": ["told/named"]})
     await of("POST", "subscriptions/s/streams", {})
     await of("DELETE", "subscriptions/s/streams/told%2Fnamed")

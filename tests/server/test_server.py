@@ -256,7 +256,7 @@ async def test_refusals_are_problems_and_the_node_is_not_ready(tmp_path: Path) -
 async def test_only_operators_with_a_key_are_told(tmp_path: Path) -> None:
     key = "an-invented-key-0123456789"
     async with in_process(tmp_path, no_auth=False, api_key=key, **ROOMY) as node:
-        for path in ("_details", "_mem"):
+        for path in ("_details", "_mem", "_subscriptions"):
             assert (await ask(node, "GET", f"/v1/server/{path}")).status == 401
             bearer = {"authorization": f"Bearer {key}"}
             assert (await ask(node, "GET", f"/v1/server/{path}", bearer)).status == 200
