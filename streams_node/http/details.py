@@ -62,7 +62,7 @@ async def read_details(context: Context, request: SubRequest) -> Reply[DetailsVi
 async def _made(context: Context, state: StreamState) -> Shown:
     stored = await stored_now(context, state)
     generation, version = context.tiers.generation, context.subscriptions.registry.version
-    subscriptions, who = _subscriptions(context, state)
+    subscriptions, who = await _subscriptions(context, state)
     standing = standing_of(state, stored.meaning)
     sealed = await sealed_now(context, state, stored)
     moment, parts = sealed.moment, sealed.parts
@@ -124,9 +124,9 @@ def _stream(state: StreamState, stored: Stored, standing: Standing, moment: Mome
     )
 
 
-def _subscriptions(context: Context, state: StreamState) -> tuple[StreamSubscriptions, str]:
+async def _subscriptions(context: Context, state: StreamState) -> tuple[StreamSubscriptions, str]:
     """Who is woken by the stream, and a mark that differs when it is somebody else."""
-    found = sorted(context.subscriptions.registry.matching(state.name), key=lambda each: each.id)
+    found = sorted(await context.subscriptions.registry.found(state.name), key=lambda each: each.id)
     named = sum(state.name in each.named for each in found)
     first = [
         StreamSubscription(each.id, each.kind.value, state.name in each.named) for each in found[:_SUBSCRIPTIONS_MAX]

@@ -2,7 +2,8 @@
 
 Owns     the queue of what commits brought, `subscription_links` of streams that join by a glob, and the log row up to
          which all of them have joined.
-Pulls    batches that have just been stored. A commit is held against the trie and costs what its streams' paths cost.
+Pulls    batches that have just been stored. A commit is held against the trie and costs what its streams' paths cost;
+         a path that takes long is matched beside the commits, slice by slice.
 Hands on names in `pending` of subscriptions, each once it has its link; rings.
 Keeps    what is acknowledged decides, and it is in the database: memory only says where to look. What memory had no
          room for (`missed`) is found there again: links behind their streams by `refill`, streams without a link by
@@ -12,7 +13,7 @@ Dies     at any step: the next start sweeps from the row that was stored last, a
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from streams_node.errors import StreamsError
@@ -40,6 +41,7 @@ from streams_node.wal.lookup import Name
 log = get_logger(__name__)
 PENDING_MAX = 1000  # names of one subscription in memory: more than one wake tells of
 QUEUE_MAX = 10_000
+LONG_MAX = 4  # paths of one commit that take long; the others are not even tried
 BEGINNING = "-1"
 _SLICE = 500  # links of one commit, streams of one look
 _BACKOFF_S = 1.0
@@ -66,6 +68,8 @@ class News:
         self._ring = ring
         self._queue: list[Fresh] = []
         self._ended: list[tuple[Subscription, StreamState]] = []
+        self._long: dict[Name, StreamState] = {}  # streams with news for whoever is found to match them
+        self._long_ended: list[StreamState] = []
         self._bell = asyncio.Event()
         self._noted = self._linked = 0  # how much was ever queued, and how much of it has its link
         self._progress = asyncio.Event()
@@ -87,7 +91,7 @@ class News:
             self._note_touched(batch)
             self._note_ended(batch)
         self.hooked = batch.through
-        if self._queue or self._ended:
+        if self._waiting:
             self._bell.set()
 
     def begin(self) -> Statement:
@@ -98,16 +102,24 @@ class News:
     @property
     def _unsure(self) -> bool:
         """Whether a stream without a link may have entries above `joined` that nobody noted."""
-        return self.incomplete or self._sweeping.locked()
+        return self.incomplete or self._sweeping.locked() or bool(self._long)
+
+    @property
+    def _waiting(self) -> bool:
+        return bool(self._queue or self._ended or self._long or self._long_ended)
 
     def look_at_failures(self) -> None:
         """A commit that failed may be stored all the same: nobody has noted what is in it."""
         if self._ledger.failures == self._failures or self._ledger.broken:
             return
         self._failures = self._ledger.failures
+        self._miss(self._ledger.committer.committed_through)
+
+    def _miss(self, through: int) -> None:
+        """Something was not noted, and it is unknown for whom."""
         self.incomplete = True
         for subscription in self._registry:
-            subscription.missed = self._ledger.committer.committed_through
+            subscription.missed = through
 
     @property
     def appends_per_second(self) -> float:
@@ -124,31 +136,56 @@ class News:
     def _note_touched(self, batch: Batch) -> None:
         matching = self._registry.matching
         firsts: dict[int, int] | None = None
+        long = 0
         for state, _, _, _ in batch.touched:
-            name = state.name
-            for subscription in matching(name):
-                pending = subscription.pending
-                if pending.get(name) == state.id:
-                    continue
-                if len(self._queue) >= QUEUE_MAX or (len(pending) >= PENDING_MAX and name not in pending):
-                    subscription.missed = batch.through
-                    self.incomplete = True
-                    continue
-                pending[name] = state.id
-                if state.id <= subscription.linked:
-                    if subscription.wake.phase is Phase.IDLE and not subscription.queued:
-                        self._ring(subscription)
-                    continue
-                if firsts is None:
-                    firsts = _firsts(batch)
-                self._queue.append(Fresh(subscription, state, None if self._unsure else firsts.get(state.id, 0)))
-                self._noted += 1
+            found = matching(state.name) if long < LONG_MAX else None
+            if found is None:
+                long += 1
+                self._note_long(state, batch.through)
+                continue
+            for subscription in found:
+                if self._noted_without_link(subscription, state, batch.through):
+                    if firsts is None:
+                        firsts = _firsts(batch)
+                    self._queue.append(Fresh(subscription, state, None if self._unsure else firsts.get(state.id, 0)))
+                    self._noted += 1
+
+    def _noted_without_link(self, subscription: Subscription, state: StreamState, through: int) -> bool:
+        """Note that a stream has news; whether it needs a link before anybody can be told."""
+        name, pending = state.name, subscription.pending
+        if pending.get(name) == state.id:
+            return False
+        if len(self._queue) >= QUEUE_MAX or (len(pending) >= PENDING_MAX and name not in pending):
+            subscription.missed = through
+            self.incomplete = True
+            return False
+        pending[name] = state.id
+        if state.id > subscription.linked:
+            return True
+        if subscription.wake.phase is Phase.IDLE and not subscription.queued:
+            self._ring(subscription)
+        return False
+
+    def _note_long(self, state: StreamState, through: int) -> None:
+        """Whom it is for is found out later. Until then it counts as noted by nobody."""
+        if state.name in self._long:
+            self._long[state.name] = state
+        elif len(self._long) < QUEUE_MAX:
+            self._long[state.name] = state
+            self._noted += 1
+        else:
+            self._miss(through)
 
     def _note_ended(self, batch: Batch) -> None:
         for state in batch.ended:
-            for subscription in self._registry.matching(state.name):
-                if len(self._ended) < QUEUE_MAX:
-                    self._ended.append((subscription, state))
+            found = self._registry.matching(state.name)
+            if found is not None:
+                self._note_end(state, found)
+            elif len(self._long_ended) < QUEUE_MAX:
+                self._long_ended.append(state)
+
+    def _note_end(self, state: StreamState, found: Iterable[Subscription]) -> None:
+        self._ended += [(subscription, state) for subscription in found][: QUEUE_MAX - len(self._ended)]
 
     # --- joining ---
 
@@ -158,7 +195,7 @@ class News:
             await self._bell.wait()
             self._bell.clear()
             try:
-                await self._join()
+                await self.join()
             except StreamsError as problem:
                 log.debug("links were not stored", error=problem.message)
                 await asyncio.sleep(_BACKOFF_S)
@@ -180,10 +217,31 @@ class News:
         subscription.missed = self.hooked
         self.incomplete = True
 
-    async def _join(self) -> None:
+    async def join(self) -> None:
         """Those that ended first: one that was made again has its new life behind it, and needs a new link."""
-        while self._queue or self._ended:
-            await (self._leave_some() if self._ended else self._join_some())
+        while self._waiting:
+            if self._ended:
+                await self._leave_some()
+            elif self._long_ended:
+                await self._match_ended(self._long_ended[0])
+            elif self._long:
+                await self._match_long(next(iter(self._long)))
+            else:
+                await self._join_some()
+
+    async def _match_ended(self, state: StreamState) -> None:
+        self._note_end(state, await self._registry.found(state.name))
+        del self._long_ended[0]
+
+    async def _match_long(self, name: Name) -> None:
+        """Note a stream whose path takes long. What the newest batch began with is not kept: the log knows."""
+        found = await self._registry.found(name)
+        state = self._long.pop(name)
+        for subscription in () if state.gone else found:
+            if not subscription.deleted and self._noted_without_link(subscription, state, self.hooked):
+                self._queue.append(Fresh(subscription, state, None))
+                self._noted += 1
+        self._told(1)
 
     async def _leave_some(self) -> None:
         ended = self._ended[:_SLICE]
@@ -285,7 +343,7 @@ class News:
         wanted = [
             (subscription, each)
             for each in late
-            for subscription in self._registry.matching(each.name)
+            for subscription in await self._registry.found(each.name)
             if each.last_row > subscription.since_row
         ]
         pairs = [(subscription.number, each.name) for subscription, each in wanted]

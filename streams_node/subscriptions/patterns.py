@@ -4,9 +4,12 @@ A path is cut at its slashes. `*` stands for exactly one segment, `**` for any n
 other segment stands for itself. Streams whose names begin with `__` are the node's own: no glob finds them.
 
 All patterns, and the streams that are named one by one, are one trie, so that finding the subscriptions of a path takes
-as long as the path, and does not depend on how many subscriptions there are.
+as long as the path, and does not depend on how many subscriptions there are. It does with patterns that are made for
+that: a thousand with many `*` behind `**` let a long path stand at ten thousands of places at once, and that takes
+seconds. So a walk pauses now and then, and a commit leaves one that is not over by then to others.
 """
 
+from collections.abc import Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from streams_node.errors import BadSubscription
@@ -17,6 +20,7 @@ ONE, ANY = "*", "**"
 PATTERN_BYTES_MAX = 1024
 SEGMENTS_MAX = 64
 ANY_MAX = 4  # of one pattern: each multiplies the places at which a path can stand in the trie
+SLICE_PLACES = 1000  # that a walk looks at before it pauses: about half a millisecond
 _OWN = "__"
 T = TypeVar("T")
 Segments = tuple[str, ...]
@@ -85,6 +89,25 @@ def is_own(name: Name) -> bool:
     return name.stream.startswith(_OWN)
 
 
+def fits(pattern: Segments, name: Name) -> bool:
+    """Whether one glob matches a stream."""
+    places = _behind_any(pattern, {0})
+    for segment in segments_of(name):
+        wanted = (segment, ONE, ANY)
+        moved = {at + (pattern[at] != ANY) for at in places if at < len(pattern) and pattern[at] in wanted}
+        places = _behind_any(pattern, moved)
+    return len(pattern) in places and not is_own(name)
+
+
+def _behind_any(pattern: Segments, places: set[int]) -> set[int]:
+    """Places in a pattern, and those that are reached from them without a segment."""
+    for at in list(places):
+        while at < len(pattern) and pattern[at] == ANY:
+            at += 1  # noqa: PLW2901 - from here on
+            places.add(at)
+    return places
+
+
 class _Place(Generic[T]):
     """A place in the trie, and who is to be told of the paths that end here. One made by `**` takes any segment."""
 
@@ -148,18 +171,21 @@ class Trie(Generic[T]):
         """Whose globs match a stream."""
         found: set[T] = set()
         if not is_own(name):
-            self._add_globs(segments_of(name), found)
+            for _ in self._walk(segments_of(name), found):
+                pass
         return found
 
-    def matching(self, name: Name) -> set[T]:
-        """Who is to be told of a stream, by glob or by name."""
-        segments = segments_of(name)
+    def matching(self, name: Name) -> set[T] | None:
+        """Who is to be told of a stream, by glob or by name; None if that is not found out within one slice."""
         found: set[T] = set()
-        if not is_own(name):
-            self._add_globs(segments, found)
+        return None if any(True for _ in self.slices(name, found)) else found
+
+    def slices(self, name: Name, found: set[T]) -> Iterator[None]:
+        """Add who is to be told of a stream, with a pause after each slice but the last one."""
+        segments = segments_of(name)
         if self._named:
             self._add_named(segments, found)
-        return found
+        return iter(()) if is_own(name) else self._walk(segments, found)
 
     def named(self, name: Name) -> set[T]:
         """Who named a stream."""
@@ -176,12 +202,17 @@ class Trie(Generic[T]):
             at = following
         found.update(at.named)
 
-    def _add_globs(self, segments: Segments, found: set[T]) -> None:
+    def _walk(self, segments: Segments, found: set[T]) -> Iterator[None]:
         places: list[_Place[T]] = []
+        looked = 0
         _enter(places, self._root)
         for segment in segments:
             moved: list[_Place[T]] = []
             for place in places:
+                looked += 1
+                if looked > SLICE_PLACES:
+                    looked = 0
+                    yield
                 if place.stays:
                     _enter(moved, place)
                 following = place.next.get(segment)

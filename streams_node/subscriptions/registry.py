@@ -1,11 +1,14 @@
 """The subscriptions of a node, and which of them a stream is for."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from streams_node.subscriptions.patterns import Trie
+from streams_node.subscriptions.patterns import Trie, fits
 from streams_node.subscriptions.subscription import Subscription
 from streams_node.wal.lookup import Name
+
+_LONG_MAX = 1000  # streams that take long to match and are remembered
 
 
 class Registry:
@@ -18,6 +21,7 @@ class Registry:
         self._by_id: dict[str, Subscription] = {}
         self._by_number: dict[int, Subscription] = {}
         self._wake_streams: Counter[Name] = Counter()
+        self._long: dict[Name, set[Subscription]] = {}  # what was found for them
         self.version = 0  # counts the changes of which subscriptions a stream is for
         self.heard: Callable[[], None] = lambda: None  # of each of them, by whoever shows that
 
@@ -65,16 +69,35 @@ class Registry:
         self._trie.unname(name, subscription)
         self._changed()
 
-    def matching(self, name: Name) -> set[Subscription]:
-        """Who is to be told of a stream."""
+    def matching(self, name: Name) -> set[Subscription] | None:
+        """Who is to be told of a stream; None if `found` has to look for it."""
         if name in self._wake_streams:
             return self._trie.named(name)
+        if name in self._long:
+            return self._long[name]
         return self._trie.matching(name)
+
+    async def found(self, name: Name) -> set[Subscription]:
+        """Who is to be told of a stream, however long it takes: others have their turns meanwhile."""
+        known = self.matching(name)
+        if known is not None:
+            return known
+        found: set[Subscription] = set()
+        version = self.version
+        for _ in self._trie.slices(name, found):
+            await asyncio.sleep(0)
+        if self.version == version:
+            if len(self._long) >= _LONG_MAX:
+                self._long.clear()
+            self._long[name] = found
+        return found
 
     def _changed(self) -> None:
         self.version += 1
+        self._long.clear()
         self.heard()
 
     def globbed(self, name: Name, subscription: Subscription) -> bool:
         """Whether a subscription's glob matches a stream."""
-        return name not in self._wake_streams and subscription in self._trie.globs(name)
+        pattern = subscription.segments
+        return pattern is not None and name not in self._wake_streams and fits(pattern, name)

@@ -39,6 +39,7 @@ T = TypeVar("T")
 VIEW_LINKS_MAX = 1000
 _ATTENDED_MAX = 64  # at once
 _TICK_S = 1.0
+_LAST_S = 2.0  # at a stop, for links
 _TICKS_TO_MOVE_ON = 10
 
 
@@ -102,6 +103,9 @@ class Subscriptions:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._deliveries.stop()
+        with contextlib.suppress(StreamsError, TimeoutError):
+            async with asyncio.timeout(_LAST_S):
+                await self._news.join()  # what is still noted: no start finds links of streams that have ended
 
     # --- what requests ask for ---
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streams_node.subscriptions import maker, news
+from streams_node.subscriptions import maker, news, patterns, registry
 from streams_node.subscriptions.patterns import Trie, parse
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import in_process
@@ -32,6 +32,7 @@ async def told_from(client: Client, path: str, offset: str) -> bool:
     return await told(client, path) == offset
 
 
+@pytest.mark.usefixtures("matched")
 def test_a_stream_that_is_made_again_during_a_wake_is_news(tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         await client.pull("s")
@@ -87,6 +88,7 @@ def test_a_fork_is_news_with_all_that_it_shares(tmp_path: Path, wanted: dict[str
         run(tmp_path, after, clock=clock)
 
 
+@pytest.mark.usefixtures("matched")
 def test_a_stream_that_came_and_went_leaves_no_link(tmp_path: Path) -> None:
     async def scenario(client: Client) -> None:
         await client.pull("s")
@@ -143,7 +145,7 @@ def test_what_the_last_life_did_not_note_is_told_of_from_its_beginning(
         await until(lambda: told_from(client, "events/a", BEGINNING))
 
     with monkeypatch.context() as patched:
-        patched.setattr(news.News, "_join", nothing)
+        patched.setattr(news.News, "join", nothing)
         run(tmp_path, before)
     monkeypatch.setattr(news.News, "sweep", late_sweep)
     run(tmp_path, after)
@@ -159,6 +161,14 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "QUEUE_MAX", 4)
     monkeypatch.setattr(news, "_SLICE", 2)
     monkeypatch.setattr(maker, "LINKED_MAX", 2)
+
+
+@pytest.fixture(params=[False, True], ids=["quick", "long"])
+def matched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the commits, or as if every path took too long for that."""
+    if request.param:
+        monkeypatch.setattr(patterns, "SLICE_PLACES", 0)
+        monkeypatch.setattr(registry, "_LONG_MAX", 2)
 
 
 PATTERNS = {"s": "events/*", "t": "**", "u": "*/x1", "v": "tenants/**"}
@@ -227,7 +237,7 @@ class World:
         return all(acked[path] == tail if path in acked else path not in self.news for path, tail in expected.items())
 
 
-@pytest.mark.usefixtures("little")
+@pytest.mark.usefixtures("little", "matched")
 @pytest.mark.parametrize("seed", range(3))
 def test_everything_that_was_written_is_acknowledged_in_the_end(tmp_path: Path, seed: int) -> None:
     """Over restarts, against a model that looks at every pattern for every stream."""

@@ -1,13 +1,15 @@
 """Whose globs match a path: the trie against a search that tries every pattern."""
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_node.errors import BadSubscription
-from streams_node.subscriptions.patterns import Trie, parse, path_of, scope_of, segments_of
+from streams_node.subscriptions import patterns as rules
+from streams_node.subscriptions.patterns import Trie, fits, parse, path_of, scope_of, segments_of
 from streams_node.wal.lookup import Name
 
 SEGMENTS = st.sampled_from(["a", "b", "ab", "__own", "*x", "**y", "_default"])
@@ -59,6 +61,7 @@ def test_the_trie_finds_what_a_search_of_all_patterns_finds(
             at for at, each in enumerate(named, len(patterns))
             if at not in removed and segments_of(each) == segments_of(name)
         }  # fmt: skip
+        assert {at for at, pattern in enumerate(patterns) if fits(parse(pattern), name)} - removed == globs
         assert trie.globs(name) == globs
         assert trie.named(name) == by_name
         assert trie.matching(name) == globs | by_name
@@ -119,3 +122,21 @@ def test_many_wildcards_do_not_multiply() -> None:
     for number in range(300):
         trie.add(parse("/".join(["**", "a", "*", "**", f"b{number}"])), number)
     assert trie.matching(Name("a", "/".join(["a"] * 60 + ["b7"]))) == {7}
+
+
+def test_patterns_that_are_made_to_take_long_stop_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path of 250 segments stood at thousands of places of such a trie, and held the whole node up for seconds."""
+    random, trie = Random(7), Trie[str]()
+    for _ in range(300):
+        parts = [["a", "*"][random.randrange(2)] for _ in range(40)]
+        trie.add(parse("/".join(["**", *parts[:20], "**", *parts[20:]])), "".join(parts))
+    short, long = Name("a", "b"), Name("a", "/".join(["a"] * 120))
+    assert trie.matching(short) == set()
+    assert trie.matching(long) is None
+    found: set[str] = set()
+    pauses = sum(1 for _ in trie.slices(long, found))
+    assert pauses > 100
+    assert found == trie.globs(long)
+    assert len(found) == 300
+    monkeypatch.setattr(rules, "SLICE_PLACES", 10**9)
+    assert trie.matching(long) == found
