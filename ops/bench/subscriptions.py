@@ -3,7 +3,7 @@
 Two nodes with the same million streams, in a thousand buckets, are measured in turn. One has a subscription to each
 bucket: webhooks that a receiver says are done, or `pull-wake` without a worker. Every append is news for exactly one.
 
-    python -m ops.bench.subscriptions [--kind webhook|pull-wake] [--rounds 5] [--seconds 5] [--dir DIR]
+    python -m ops.bench.subscriptions [--kind webhook|pull-wake] [--rounds 5] [--seconds 5] [--dir DIR] [--out FILE]
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import sql
-from ops.bench import load, proc
+from ops.bench import load, machine, proc
 from ops.bench.million import sequence
 from ops.bench.wire import HOST
 from streams_node.wal.folder import DATABASE
@@ -69,6 +69,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--streams", type=int, default=STREAMS)
     parser.add_argument("--dir", type=Path, help="where the data folders are made")
+    parser.add_argument("--out", type=Path, help="write the result to FILE, too, behind what it holds")
     options = parser.parse_args()
     load.ensure_wrk()
     folder = Path(tempfile.mkdtemp(prefix="subscriptions-", dir=options.dir))
@@ -90,7 +91,12 @@ def run(folder: Path, options: argparse.Namespace) -> int:
         samples = measure(pids, body, options)
         rss = {name: proc.tree_rss_mib(pid) for name, pid in pids.items()}
         told = int(ask("POST", f"http://{HOST}:{RECEIVER_PORT}/", {}))
-    return report(samples, rss, told)
+    text, missed = page(options, samples, rss, told, machine.stamp(folder))
+    print(text)
+    if options.out is not None:
+        with options.out.open("a", encoding="utf-8") as out:
+            out.write(text)
+    return int(missed)
 
 
 def fill(folder: Path, streams: int) -> None:
@@ -184,16 +190,36 @@ def measure(pids: dict[str, int], body: Path, options: argparse.Namespace) -> di
     return samples
 
 
-def report(samples: dict[str, list[tuple[float, float]]], rss: dict[str, float], told: int) -> int:
-    ratios = [held[0] / plain[0] for held, plain in zip(samples["with"], samples["without"], strict=True)]
+def page(
+    options: argparse.Namespace, samples: dict[str, list[tuple[float, float]]], rss: dict[str, float], told: int,
+    stamp: str,
+) -> tuple[str, bool]:  # fmt: skip
+    """What came of it, for people, and whether the target was missed."""
+    rounds = list(zip(samples["without"], samples["with"], strict=True))
+    ratios = [held[0] / plain[0] for plain, held in rounds]
     median = statistics.median(ratios)
     rates = {name: statistics.median(rate for rate, _ in found) for name, found in samples.items()}
-    print(
-        f"median {rates['with']:.0f} of {rates['without']:.0f} appends/s: {median:.2f} "
-        f"({min(ratios):.2f} to {max(ratios):.2f}); RSS {rss['with']:.0f} against {rss['without']:.0f} MiB; "
-        f"the receiver was told of {told:,} streams with news"
-    )
-    return int(median < _TARGET)
+    lines = [
+        f"## {options.kind}: {median:.2f} of the rate without",
+        "",
+        "| round | without, appends/s | with, appends/s | ratio | CPU µs/append without | with |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(
+            f"| {turn} | {plain[0]:.0f} | {held[0]:.0f} | {held[0] / plain[0]:.2f} | {plain[1]:.0f} | {held[1]:.0f} |"
+            for turn, (plain, held) in enumerate(rounds, 1)
+        ),
+        f"| median | {rates['without']:.0f} | {rates['with']:.0f} | {median:.2f} | | |",
+        "",
+        f"Target: {_TARGET} or more, by the median; {'missed' if median < _TARGET else 'met'}. "
+        f"{options.streams:,} streams, {GROUPS:,} subscriptions, {CONNECTIONS} connections, "
+        f"{options.seconds:g} s a round. "
+        f"RSS {rss['with']:.0f} MiB against {rss['without']:.0f}. "
+        + (f"The receiver was told of {told:,} streams with news." if options.kind == "webhook" else "Nobody claimed."),
+        "",
+        f"`python -m ops.bench.subscriptions --kind {options.kind}`; {stamp}.",
+        "",
+    ]
+    return "\n".join(lines), median < _TARGET
 
 
 def ask(method: str, url: str, body: object = None) -> bytes:
