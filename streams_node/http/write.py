@@ -11,13 +11,14 @@ from streams_node.http.headers import RawHeaders, collected, lifetime, write_hea
 from streams_node.http.pages import CLOSED
 from streams_node.http.paths import Surface, Target, check_creatable
 from streams_node.ingest.append import (
+    CHECKS_MAX,
     LARGE_BYTES,
-    LARGE_CHECKED_BYTES,
     Appended,
     AppendRequest,
     append,
-    check_large,
+    check_beside,
     open_large,
+    waits_for_check,
 )
 from streams_node.ingest.create import Created, CreateRequest, create
 from streams_node.ingest.remove import delete_stream
@@ -42,9 +43,12 @@ async def post(context: Context, target: Target, scope: Scope, receive: Receive,
         state = ledger.states.peek(target.name)
     if state is None or state.gone or state.ttl_s is not None or state.expires_us is not None:
         state = await ledger.living(target.name)
-    if state.meaning is not None and len(body) >= LARGE_CHECKED_BYTES:
-        request = await check_large(ledger, state, request)
-        state = await ledger.living(target.name)  # it may have been declared anew: then `append` checks again
+    for _ in range(CHECKS_MAX):  # it may be declared anew meanwhile
+        meaning = state.meaning
+        if meaning is None or not waits_for_check(meaning, request, is_json=state.is_json):
+            break
+        request = await check_beside(ledger, meaning, request)
+        state = await ledger.living(target.name)
     before = state.next_seq  # `append` decides before it waits for anything
     appended = await append(ledger, state, request)
     if appended.batch is not None:

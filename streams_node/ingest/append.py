@@ -19,7 +19,7 @@ from streams_node.errors import (
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger, log_end
 from streams_node.ingest.state import StreamState
-from streams_node.meaning import Bounds, Meaning, prepared
+from streams_node.meaning import Bounds, Meaning, prepared, takes_long
 from streams_node.protocol import content_types
 from streams_node.protocol.anchors import jump_of, moved
 from streams_node.protocol.content_types import media
@@ -28,8 +28,7 @@ from streams_node.protocol.producers import Producer, Verdict, expected_seq, jud
 from streams_node.wal.heads import CLOSES, CONTINUES, FIRST
 
 LARGE_BYTES = 512 << 10  # opening that much JSON takes about a millisecond
-LARGE_CHECKED_BYTES = 64 << 10  # and validating that much
-
+CHECKS_MAX = 8  # of one body that waits for them, while its stream is declared anew again and again
 
 _COPIED_BYTES_MAX = 4 << 10  # a copy that sqlite3 binds at once costs less than its search for an adapter of bytes
 
@@ -156,11 +155,16 @@ def pieces_of(
     return done
 
 
-async def check_large(ledger: Ledger, state: StreamState, request: AppendRequest) -> AppendRequest:
-    """Hold a large body against what the stream's entries mean, beside the loop."""
-    meaning = state.meaning
-    if meaning is None or not meaning.checks or not state.is_json or len(request.body) < LARGE_CHECKED_BYTES:
-        return request
+def waits_for_check(meaning: Meaning | None, request: AppendRequest, *, is_json: bool) -> bool:
+    """Whether a body has to be held against what the stream's entries mean before it is decided, beside the loop."""
+    if meaning is None or not meaning.checks or not is_json:
+        return False
+    done = request.opened
+    return (done is None or done.meaning is not meaning) and takes_long(meaning, request.body)
+
+
+async def check_beside(ledger: Ledger, meaning: Meaning, request: AppendRequest) -> AppendRequest:
+    """Do so."""
     bounds, now_us = bounds_of(ledger), ledger.now_us()
     return request._replace(opened=await ledger.workshop.check(lambda: opened_for(meaning, request, bounds, now_us)))
 

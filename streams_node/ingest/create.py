@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import sql
 from streams_node.errors import Missing, ProducerGap, StreamExists
-from streams_node.ingest.append import Appended, AppendRequest, pieces_of, store
+from streams_node.ingest.append import Appended, AppendRequest, check_beside, pieces_of, store, waits_for_check
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.cache import Absent, Bucket
 from streams_node.ingest.forks import EMPTY_HEAD, ForkRequest, Plan, fork_state, planned, same_fork
@@ -78,6 +78,11 @@ async def _forked(
 ) -> Created | None:
     """A new fork; None when its name or its source have changed while the source was looked at."""
     async with planned(ledger, name, fork, request.content_type) as plan:
+        content_type = request.content_type or plan.source.content_type
+        if plan.meaning is not None and waits_for_check(
+            plan.meaning, request.first, is_json=content_types.is_json(content_type)
+        ):
+            request = request._replace(first=await check_beside(ledger, plan.meaning, request.first))
         state = await ledger.state(name)
         ledger.trust()
         if isinstance(state, Absent) and not plan.source.gone:

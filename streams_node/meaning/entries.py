@@ -23,6 +23,11 @@ from streams_node.schema.errors import EntryRefused
 from streams_node.schema.routing import checked_key
 from streams_node.schema.validation import check_depth
 
+_LARGE_BYTES = 64 << 10  # to validate that much takes about a millisecond
+_SHORT_UNITS = 20_000.0  # of a tenth of a microsecond, at worst: as long may an append hold the event loop
+_COMMA_UNITS = 5  # to parse what stands before a comma, and to find the key of what may be an entry
+_NORMALISED_UNITS = 35  # and to normalise it
+_ENVELOPE = b"{{{[" + b"," * 30  # as many values has what a profile makes of an entry that has none
 _BATCH = 16  # entries: fewer are not worth the types that are made for them
 
 
@@ -46,6 +51,19 @@ class Keys(NamedTuple):
     """The keys of entries, None where they have none of their own."""
 
     each: list[str | None] | None
+
+
+def takes_long(meaning: Meaning, body: bytes) -> bool:
+    """Whether to prepare a body may hold the event loop for long: for its size, or for what the schema asks of it."""
+    if len(body) >= _LARGE_BYTES:
+        return True
+    validator, normalises = meaning.validator, meaning.hook is not None
+    left = _SHORT_UNITS - (body.count(b",") + 1) * (_NORMALISED_UNITS if normalises else _COMMA_UNITS)
+    if left < 0 or validator is None:
+        return left < 0
+    if normalises:
+        return not validator.within(body + _ENVELOPE * body.count(b"{"), left)
+    return not validator.within(body, left)
 
 
 def prepared(meaning: Meaning, body: bytes, key: bytes | None, now_us: int, bounds: Bounds) -> Prepared:

@@ -72,6 +72,10 @@ class Validator:
             self._plain = None
         return self._quick
 
+    def within(self, text: bytes, units: float) -> bool:
+        """Whether it is sure that JSON takes no more units than these: by its size alone, or by what is in it."""
+        return self._weight.most(len(text)) <= units or self._weight.units(text) <= units
+
     def check(self, entries: Sequence[Any], texts: Sequence[bytes]) -> None:
         """Refuse the first entry that is not valid. `texts` are the entries as JSON."""
         parts = int(self._bound(texts) // UNITS_AT_ONCE) + 1

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from streams_node.meaning import prepared
 from streams_node.protocol.frames import unpack_keys
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess, in_process
@@ -181,6 +183,78 @@ def test_what_a_schema_can_cost_is_refused_before_it_costs(with_node: WithNode) 
             refused = await update(node, {"schema": schema}, "/v1/stream/t")
             assert (refused.status, message in refused.body) == (400, True)
             await node.request("DELETE", "/v1/stream/t")
+
+    with_node(test)
+
+
+HEAVY = {"items": {"anyOf": [{"const": at} for at in range(200)]}}
+LIGHT = {"type": "object", "properties": {"a": {"type": "integer"}}}
+EVLOG = {"profile": {"kind": "evlog"}}
+CHECKED = [
+    (LIGHT, [{"a": 1}] * 20, False),
+    (LIGHT, [{"a": 1}] * 8000, True),
+    (HEAVY, [[199] * 2], False),
+    (HEAVY, [[199] * 500], True),
+    (True, [0] * 100, False),
+    (True, [0] * 10_000, True),
+    (EVLOG, [{"message": "m", "requestId": "r"}] * 3, False),
+    (EVLOG, [{}] * 500, True),
+]
+
+
+@pytest.mark.parametrize(("declared", "entries", "beside"), CHECKED)
+@pytest.mark.parametrize("forked", [False, True])
+def test_what_takes_long_to_check_does_not_hold_the_loop(
+    with_node: WithNode, monkeypatch: pytest.MonkeyPatch, declared: Any, entries: Any, *, beside: bool, forked: bool
+) -> None:
+    """However small it is; also as the first content of a fork."""
+
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await create(node)
+        part, body = ("_profile", declared) if declared is EVLOG else ("_schema", {"schema": declared})
+        declaring = await node.request("POST", f"/v1/stream/s/{part}", JSON, json.dumps(body).encode())
+        assert declaring.status == 200
+        threads: list[bool] = []
+
+        def noted(*args: Any) -> Any:
+            threads.append(threading.current_thread() is not threading.main_thread())
+            return prepared(*args)
+
+        monkeypatch.setattr("streams_node.ingest.append.prepared", noted)
+        said = json.dumps(entries, separators=(",", ":")).encode()
+        if forked:
+            fork = JSON | {"stream-forked-from": "/v1/stream/s"}
+            assert (await node.request("PUT", "/v1/stream/t", fork, said)).status == 201
+        else:
+            assert (await node.request("POST", "/v1/stream/s", JSON, said)).status == 204
+        assert threads == [beside]
+
+    with_node(test)
+
+
+def test_a_body_that_waits_for_its_check_is_checked_anew_when_the_schema_changes(
+    with_node: WithNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await create(node)
+        assert (await update(node, {"schema": HEAVY})).status == 200
+        workshop, times = node.context.ledger.workshop, 0
+        check = workshop.check
+
+        async def changing(work: Any) -> Any:
+            nonlocal times
+            found = await check(work)
+            times += 1
+            if times < 3:
+                key = {"jsonPointer": f"/k{times}", "required": times == 2}
+                assert (await update(node, {"routingKey": key})).status == 200
+            return found
+
+        monkeypatch.setattr(workshop, "check", changing)
+        refused = await append(node, [[199] * 500])
+        assert (refused.status, refused.body) == (400, refusal("routing key missing"))
+        assert times == 3
+        assert (await read(node)).body == b"[]"
 
     with_node(test)
 
