@@ -48,6 +48,7 @@ _DAMAGED_S = 5.0  # an object that is damaged in the store is not fetched again 
 _DAMAGED_MAX = 256
 _DIRECTORIES_AT_ONCE = 4
 _LOOKS_MAX = 8  # for directories: merges may bring new packs meanwhile
+_WAY_OUT = "; put it back from a copy of the bucket: streams without entries in it are served meanwhile"
 _JOIN_BYTES = 1 << 17  # a smaller join takes the loop no longer than a hop to a thread
 
 
@@ -192,6 +193,7 @@ class ColdReader:
                     missing = seen
             if place.facts.made == absent:  # looked up anew, and the catalogue still names it
                 log.error("a sealed object is missing", object=absent, stream=run.stream, seq=run.end)
+                missing.message += _WAY_OUT
                 raise missing
             absent, run.places = place.facts.made, []
 
@@ -452,6 +454,7 @@ class ColdReader:
     def _noted(self, damage: ObjectDamaged) -> ObjectDamaged:
         made = str(damage.facts["object"])
         log.error("a sealed object is damaged", object=made, error=damage.message)
+        damage.message += _WAY_OUT
         self._damaged[made] = time.monotonic() + _DAMAGED_S, damage
         while len(self._damaged) > _DAMAGED_MAX:
             self._damaged.popitem(last=False)

@@ -186,7 +186,7 @@ def test_a_folder_that_is_gone_is_told_and_not_made_again(store: FolderStore, ro
         lambda: store.delete(key),
         lambda: store.list(EVERYTHING),
     ):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailable, match="is gone, or its disk is not mounted"):
             ask()
     assert list(root.iterdir()) == []
 

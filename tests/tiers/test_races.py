@@ -306,6 +306,7 @@ def test_a_damaged_object_stops_its_own_stream_only_and_is_named(tmp_path: Path,
             said = error_of(reply)
             assert (reply.status, said["code"]) == (500, "object_missing" if damage == "remove" else "object_damaged")
             assert made in said["message"]
+            assert "put it back from a copy of the bucket" in said["message"]
             assert await walk(node, T) == list(range(100))
             await append(node, S, "what comes is stored")
             await append(node, T, "and here")

@@ -183,6 +183,8 @@ class FolderStore:
         try:
             yield
         except OSError as problem:
+            if problem.errno == errno.ENOENT and action != "open":
+                self._check_root()
             text = f"{self.place}: cannot {action} `{what}`: {problem.strerror}"
             if problem.errno in _REFUSALS:
                 raise StoreRefused(f"{text}; look at its owner and permissions") from problem
