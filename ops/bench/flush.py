@@ -1,7 +1,7 @@
 """`python -m ops.bench.flush`: how fast the log is sealed, on one core.
 
 Builds logs of several shapes, seals each one as a worker's child would, and prints a table; nothing is kept. Reading
-SQLite, sorting, Parquet with zstd, SHA-256 and the fsyncs are all in the time.
+SQLite, sorting, Parquet with zstd and SHA-256 are all in the time.
 """
 
 import argparse
@@ -194,7 +194,7 @@ def main() -> int:
     print(
         f"\nEntries of {ENTRY_BYTES} B unless said otherwise; JSON log events, seed {SEED}. Median (range) of the runs."
     )
-    print("MB are of payload in the log; `size` is that of the objects to it; `ms` is wall time. All files are synced.")
+    print("MB are of payload in the log; `size` is that of the objects to it; `ms` is wall time. Files are not synced.")
     print(machine.stamp(place, "pyarrow"))
     return 0
 
