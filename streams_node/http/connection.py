@@ -67,6 +67,7 @@ class Protocol(HttpToolsProtocol):
         self._left: asyncio.Future[None] | None = None
         self._waiting_bytes = 0  # in the write buffer, when it was looked at last
         self._deaf = False  # the connection ends: whatever comes now is not a request any more
+        self._last_word: StreamsError | None = None  # why it ends, said behind the answers that are still due
         self._known: Callable[[bytes], bool] | None = getattr(self.app, "known", None)
         self._undriven: Cycle | None = None
         self.idle_since: float | None = None
@@ -78,6 +79,7 @@ class Protocol(HttpToolsProtocol):
         everyone.protocols.add(self)
         if len(everyone.protocols) > everyone.connections_max:
             self._refuse(Unavailable(f"{everyone.connections_max} connections are open already; try again later"))
+            transport.close()  # at once: what lingers is open
             return
         self._await_head()
 
@@ -176,8 +178,11 @@ class Protocol(HttpToolsProtocol):
 
     def _target(self) -> tuple[bytes, bytes]:
         """Path and query of the request."""
-        parsed = httptools.parse_url(self.url)
-        if not parsed.path or parsed.path[0] != _SLASH:
+        try:
+            parsed = httptools.parse_url(self.url)
+        except httptools.HttpParserInvalidURLError:
+            parsed = None
+        if parsed is None or not parsed.path or parsed.path[0] != _SLASH:
             self._refusal = InvalidRequest("the request target", "a path that begins with a slash")
             raise self._refusal
         return parsed.path, parsed.query or b""
@@ -214,13 +219,15 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Go on with what is pipelined; otherwise the connection is idle, and a sweep ends it in time."""
         self.server_state.total_requests += 1
-        if self._deaf or self.transport.is_closing():
+        if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        if self.pipeline:
+        if self.pipeline:  # also if the connection ends: these came whole before what was wrong with it
             waiting: Any = self.pipeline.pop()[0]
             self._start(waiting)
-        else:
+        elif self._last_word is not None:
+            self._end(self._last_word)
+        elif not self._deaf:
             self.idle_since = self.loop.time()
 
     @override
@@ -298,22 +305,30 @@ class Protocol(HttpToolsProtocol):
 
     def _refuse(self, failure: StreamsError) -> None:
         """Answer without a request, and close."""
-        if self.transport.is_closing():
+        if self._deaf or self.transport.is_closing():
             return
         self._deaf = True
         cycle, self._undriven = self.cycle, None
         if cycle is not None and not cycle.response_complete:  # type: ignore[redundant-expr]
-            if cycle.response_started or not cycle.more_body:
-                cycle.keep_alive = False  # a whole request is answered first
+            if cycle.response_started:
+                cycle.keep_alive = False
+                return
+            if self.pipeline or not cycle.more_body:  # whole requests are answered first
+                if cycle.more_body:
+                    del self.pipeline[0]  # the broken one, the newest of those that wait
+                self._last_word = failure
                 return
             cycle.disconnected = cycle.response_started = True  # this is the answer to the broken one
             cycle.message_event.set()
-        if not self.transport.is_closing():
-            said = problem(failure)
-            lines = [b"HTTP/1.1 %d %s" % (said.status, _REASONS.get(said.status, b"Error"))]
-            lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]
-            self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + said.body)
-        self.transport.close()
+        self._end(failure)
+
+    def _end(self, failure: StreamsError) -> None:
+        """Say why the connection ends, and end it."""
+        said = problem(failure)
+        lines = [b"HTTP/1.1 %d %s" % (said.status, _REASONS.get(said.status, b"Error"))]
+        lines += [name + b": " + value for name, value in (*SECURITY, *said.headers, (b"connection", b"close"))]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + said.body)
+        self.linger()
 
 
 def _without_upgrade(data: bytes) -> bytes:

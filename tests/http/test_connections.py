@@ -6,9 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from uvicorn import Config
+from uvicorn.server import ServerState
 
+from streams_node.config import Settings
+from streams_node.http.connection import protocol_of
+from streams_node.http.connections import Connections
 from tests.http.hostile import Case, corpus
 from tests.http.listener import BODY_MAX, Listener, Raw, chunked, content, get, listening, post, put
 
@@ -41,6 +47,48 @@ def test_many_appends_in_a_row_keep_their_order(node: Listener, path: str, cut: 
     offsets = [answer.headers["stream-next-offset"] for answer in answers]
     assert offsets == sorted(set(offsets))
     assert content(node, path) == b"one" + b"".join(b"%d," % at for at in range(100))
+
+
+@pytest.mark.parametrize("before", [1, 2, 5])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n\r\n",
+        b"POST /v1/stream/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["no request", "no host", "no chunk"],
+)
+def test_what_is_broken_is_answered_behind_what_came_whole_before_it(
+    node: Listener, path: str, broken: bytes, before: int
+) -> None:
+    """One that is stored must not be told that it is refused, and none may wait for ever."""
+    with node.connect() as raw:
+        raw.send(b"".join(post(path, b",%d" % at) for at in range(before)) + broken)
+        statuses = [raw.answer().status for _ in range(before)]
+        refusal = raw.answer()
+        assert raw.rest() == b""
+    assert statuses == [204] * before
+    assert (refusal.status, refusal.code, refusal.headers["connection"]) == (400, "bad_request", "close")
+    assert content(node, path) == b"one" + b"".join(b",%d" % at for at in range(before))
+
+
+def test_a_refusal_arrives_although_the_client_goes_on_sending() -> None:
+    """Closing at once, with bytes still coming, would reset the connection and take the answer away from its client."""
+    transport, loop = Mock(), Mock()
+    transport.is_closing.return_value = False
+    transport.get_extra_info.return_value = None
+    config = Config(app=Mock(), log_config=None)
+    config.load()
+    protocol = protocol_of(Connections(Settings(no_auth=True)))(config, ServerState(), {}, loop)
+    protocol.connection_made(transport)
+    for _ in range(3):
+        protocol.data_received(b"GARBAGE\r\n\r\n")
+    assert [call.args[0][:13] for call in transport.write.mock_calls] == [b"HTTP/1.1 400 "]
+    transport.close.assert_not_called()
+    closing = loop.call_later.mock_calls[-1].args[1]
+    closing()
+    transport.close.assert_called_once()
 
 
 def test_a_live_read_in_a_row_holds_back_what_is_behind_it(node: Listener, path: str) -> None:
