@@ -19,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from streams_node.errors import HeadTooLarge, InvalidRequest, RequestTimedOut, StreamsError, Unavailable
 from streams_node.http.asgi import CYCLE
 from streams_node.http.connections import Connections
-from streams_node.http.cycle import Cycle
+from streams_node.http.cycle import Cycle, FamiliarCycle
+from streams_node.http.familiar import FamiliarLines, Parts, parts
 from streams_node.http.headers import SECURITY
 from streams_node.http.problems import problem
 
@@ -33,6 +34,7 @@ _REASONS = {
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 _SLASH = ord("/")
+_APPEND = b"POST /"
 _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
 
@@ -70,6 +72,10 @@ class Protocol(HttpToolsProtocol):
         self._last_word: StreamsError | None = None  # why it ends, said behind the answers that are still due
         self._known: Callable[[bytes], bool] | None = getattr(self.app, "known", None)
         self._undriven: Cycle | None = None
+        self._familiar: FamiliarLines | None = getattr(self.app, "familiar", None)
+        self._between = True  # the parser has begun no message that has not ended,
+        self._aligned = True  # and what it has seen last was the last byte of one
+        self._begun = 0  # messages that began within the bytes that came last
         self.idle_since: float | None = None
 
     @override
@@ -99,7 +105,50 @@ class Protocol(HttpToolsProtocol):
         if self._deaf or self.transport.is_closing():
             return
         self.idle_since = None
+        cut = None
+        if self._between and self._familiar is not None and data.startswith(_APPEND):
+            cut = parts(data)
+            if cut is not None and self._aligned and self._append_again(cut, data):
+                return
+        self._feed(data)
+        self._aligned = cut is not None and self._learn(cut, len(data))
+
+    def _append_again(self, cut: Parts, data: bytes) -> bool:
+        """Take an append whose header lines are known, if nothing is before it; False, and nothing has changed, if it
+        has to be parsed.
+        """
+        edge: Any = self.app
+        familiar = edge.familiar.known.get(cut.lines)
+        if familiar is None or len(data) - cut.body_at != familiar.length or self._busy():
+            return False
+        if cut.body_at > self.all.head_bytes_max or not edge.known(cut.path):
+            return False
+        cycle = FamiliarCycle(self, cut.path, familiar, data[cut.body_at :])
+        if not edge.append_now(cycle, cut.path):
+            return False
+        self.cycle = cycle
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        return True
+
+    def _learn(self, cut: Parts, size: int) -> bool:
+        """Whether these bytes were one whole request, cut as the parser has cut it; its header lines are known then."""
+        if not self._between or self._begun != 1 or self._deaf or self._familiar is None:
+            return False
+        cycle = self.cycle
+        headers = cycle.scope["headers"]
+        declared = next((value for name, value in headers if name == b"content-length"), b"")
+        if not declared or int(declared) != size - cut.body_at:
+            return False
+        if cycle.keep_alive and not self.expect_100_continue and b"pgrade" not in cut.lines:
+            self._familiar.learn(cut.lines, headers, int(declared))
+        return True
+
+    def _feed(self, data: bytes) -> None:
+        """Parse what came, and begin what is in it."""
         self._moved = False
+        self._begun = 0
         # Only the head is looked through: a body is much longer.
         if not self._head_done and data.find(b"pgrade", 0, data.find(b"\r\n\r\n")) >= 0:
             data = _without_upgrade(data)
@@ -118,11 +167,13 @@ class Protocol(HttpToolsProtocol):
             if self._fed > self.all.head_bytes_max:
                 what = "trailers or an extension" if self._head_done else "the head"
                 self._refuse(HeadTooLarge(f"{what} of a request may have {self.all.head_bytes_max} bytes"))
-            elif self._fed and self._head_timer is None and self.idle_since is None and not self._busy():  # type: ignore[redundant-expr]
+            elif self._fed and self._head_timer is None and self.idle_since is None and not self._busy():
                 self._await_head()
 
     @override
     def on_message_begin(self) -> None:
+        self._between = False
+        self._begun += 1
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -148,8 +199,25 @@ class Protocol(HttpToolsProtocol):
         if version == "1.1" and first != b"host" and all(name != b"host" for name, _ in headers):
             self._refusal = InvalidRequest("the request", "sent with a header `host`")
             raise self._refusal
+        scope = self.scope_of(method, version, raw_path, query, headers)
+        self.scope = scope
+        waiting = self.cycle
+        self.cycle = cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
+        if waiting is None or waiting.response_complete:  # type: ignore[redundant-expr]
+            if plain:
+                self._undriven = cycle  # driven as soon as its body is whole, or by a task when this feed ends
+            else:
+                self._start(cycle)
+        else:  # pipelined: it waits for the answers before it
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def scope_of(
+        self, method: str, version: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> Any:
+        """A request of this connection as ASGI has it."""
         path = raw_path.decode("ascii")
-        scope: Any = {
+        return {
             "type": "http",
             "asgi": _ASGI,
             "http_version": version,
@@ -164,17 +232,6 @@ class Protocol(HttpToolsProtocol):
             "headers": headers,
             "state": {},
         }
-        self.scope = scope
-        waiting = self.cycle
-        self.cycle = cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
-        if waiting is None or waiting.response_complete:  # type: ignore[redundant-expr]
-            if plain:
-                self._undriven = cycle  # driven as soon as its body is whole, or by a task when this feed ends
-            else:
-                self._start(cycle)
-        else:  # pipelined: it waits for the answers before it
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
 
     def _target(self) -> tuple[bytes, bytes]:
         """Path and query of the request."""
@@ -200,7 +257,7 @@ class Protocol(HttpToolsProtocol):
 
     @override
     def on_message_complete(self) -> None:
-        self._head_done, self._moved = False, True
+        self._head_done, self._moved, self._between = False, True, True
         cycle = self.cycle
         if not cycle.response_complete:
             cycle.more_body = False
@@ -208,7 +265,7 @@ class Protocol(HttpToolsProtocol):
         if self._undriven is not None:
             cycle, self._undriven = self._undriven, None
             edge: Any = self.app
-            if not edge.append_now(cycle):
+            if not edge.append_now(cycle, cycle.scope["raw_path"]):
                 edge.run(cycle)
 
     def _start(self, cycle: Cycle) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from logging import getLogger
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from streams_node.http.headers import SECURITY, RawHeaders
 
 if TYPE_CHECKING:
     from streams_node.http.connection import Protocol
+    from streams_node.http.familiar import Familiar
 
 
 class Cycle(RequestResponseCycle):
@@ -27,6 +28,7 @@ class Cycle(RequestResponseCycle):
     expected_content_length = 0
     open_ended = False  # neither a length nor chunks say where the answer ends
     _event: asyncio.Event | None = None
+    familiar: "Familiar | None" = None  # what its lines say, if they were known before it came
     scope: Any
 
     def __init__(self, protocol: "Protocol", scope: Any, *, keep_alive: bool) -> None:
@@ -127,6 +129,35 @@ class Cycle(RequestResponseCycle):
     def write_chunk(self, chunk: bytes) -> None:
         """Write a piece that is framed as a chunk already."""
         self.transport.write(chunk)
+
+
+class FamiliarCycle(Cycle):
+    """A whole append whose header lines were known. Its scope is made when somebody asks for it, as few do."""
+
+    more_body = False
+    keep_alive = True
+    waiting_for_100_continue = False
+    body: bytes  # type: ignore[assignment] # nothing is added to it
+
+    def __init__(self, protocol: "Protocol", raw_path: bytes, familiar: "Familiar", body: bytes) -> None:
+        self.protocol = protocol
+        self.raw_path = raw_path
+        self.familiar = familiar
+        self.headers = familiar.headers
+        self.body = body
+        self.transport = protocol.transport
+        self.flow = protocol.flow
+        self.default_headers = protocol.server_state.default_headers
+        self.on_response = protocol.on_response_complete
+
+    @cached_property
+    @override
+    def scope(self) -> Any:  # type: ignore[override]
+        return self.protocol.scope_of("POST", "1.1", self.raw_path, b"", list(self.headers))
+
+    @override
+    def whole_body(self) -> bytes:
+        return self.body
 
 
 @lru_cache(maxsize=64)

@@ -68,9 +68,14 @@ class Direct:
         if state.meaning is not None:
             return False
         body = cycle.body
-        found = collected(cycle.scope["headers"])
+        familiar = cycle.familiar
+        if familiar is None:
+            found = collected(cycle.scope["headers"])
+            said = write_headers(found, context.settings)
+        else:
+            found, said = familiar.found, familiar.said
         before = state.next_seq
-        appended = decide(ledger, state, AppendRequest(bytes(body), *write_headers(found, context.settings)))
+        appended = decide(ledger, state, AppendRequest(bytes(body), *said))
         if appended.batch is None:  # its answer may rest on what is not stored yet
             return False
         status, headers = appended_answer(state, appended, found, empty=not body)

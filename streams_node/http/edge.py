@@ -21,6 +21,7 @@ from streams_node.http.bodies import Disconnected
 from streams_node.http.context import Context
 from streams_node.http.cycle import Cycle, Driver
 from streams_node.http.direct import Direct
+from streams_node.http.familiar import FamiliarLines
 from streams_node.http.headers import CORS, PREFLIGHT
 from streams_node.http.paths import RESERVED, RESERVED_BUCKETS, V1, Target, bucket_target, v1_target
 from streams_node.http.problems import problem
@@ -60,6 +61,7 @@ class Edge:
         self._public = RouteClass.PUBLIC in classes
         self._targets: dict[bytes, Target] = {}
         self._direct = Direct(context, self._fail_now, self.run)
+        self.familiar = FamiliarLines(context.settings)
         settings = context.settings
         key = settings.api_key
         self._key = None if settings.no_auth or key is None else key.get_secret_value().encode()
@@ -130,9 +132,9 @@ class Edge:
                 return False
         return target is not None and target.sub is None
 
-    def append_now(self, cycle: Cycle) -> bool:
+    def append_now(self, cycle: Cycle, raw_path: bytes) -> bool:
         """Take a whole append to a known path the short way; False if it has to take the long one."""
-        target = self._targets.get(cycle.scope["raw_path"])
+        target = self._targets.get(raw_path)
         if target is None or not self._public:  # what is known is forgotten when it is too much
             return False
         try:

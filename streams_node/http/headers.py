@@ -79,7 +79,7 @@ def collected(raw: RawHeaders) -> dict[bytes, bytes]:
 def write_headers(found: dict[bytes, bytes], settings: Settings) -> WriteHeaders:
     """The checked values; most appends send a content type and nothing else."""
     content_type = found.get(b"content-type")
-    if _SPECIAL.isdisjoint(found):
+    if is_plain(found):
         return _plain(content_type, settings.content_type_bytes_max)
     hint = found.get(b"stream-timestamp")
     key = _text(found, b"stream-key", settings.routing_key_bytes_max)
@@ -94,6 +94,11 @@ def write_headers(found: dict[bytes, bytes], settings: Settings) -> WriteHeaders
         pack_key(key),
         None if hint is None else timestamp("Stream-Timestamp", hint),
     )
+
+
+def is_plain(found: dict[bytes, bytes]) -> bool:
+    """Whether they say no more than a type: nothing that differs from one append to the next."""
+    return _SPECIAL.isdisjoint(found)
 
 
 _DIGITS_MAX = 16  # of 2^53 - 1
