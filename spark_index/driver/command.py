@@ -27,7 +27,9 @@ _TOKEN = "STREAMS_TOKEN"  # noqa: S105 - a name of the environment
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        token = options.token_file.read_text().strip() if options.token_file else os.environ.get(_TOKEN)
+        token = (
+            options.token_file.read_text().strip() if options.token_file else options.token or os.environ.get(_TOKEN)
+        )
         settings = dict(each.split("=", 1) for each in options.conf)
     except (OSError, ValueError) as problem:
         print(f"spark_index: {problem}", file=sys.stderr)  # noqa: T201 - talk on stderr, before there is a log
@@ -79,9 +81,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m spark_index",
         description="Builds indexes for a node, with Spark.",
         epilog="The manual has a page on it: spark.md. Ends at the end of its standard input, if that is a pipe.",
+        allow_abbrev=False,
     )
     parser.add_argument("--node", required=True, metavar="URL", help="address of the node's operator routes")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help=f"file with the access key; else ${_TOKEN}")
+    keys = parser.add_mutually_exclusive_group()
+    keys.add_argument("--token-file", type=Path, metavar="FILE", help=f"file with the access key; else ${_TOKEN}")
+    keys.add_argument(
+        "--token", metavar="KEY", help="the access key itself: who lists processes on this machine sees it"
+    )
     parser.add_argument("--master", default="local[*]", help="Spark's master: local[*], spark://…, k8s://…, yarn")
     parser.add_argument(
         "--idle-stop", type=float, default=120.0, metavar="S", help="seconds without work after which Java is stopped"

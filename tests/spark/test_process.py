@@ -80,11 +80,13 @@ def test_a_driver_that_the_node_does_not_know_says_so_and_ends(node: FakeNode) -
     assert "wrong" not in said
 
 
-def test_a_token_comes_from_a_file(node: FakeNode, tmp_path: Path) -> None:
+def test_a_token_comes_from_a_file_or_from_the_command_line(node: FakeNode, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    process = driver(node, "--token-file", str(tmp_path / "token"), "--once", token="wrong")
-    said = process.communicate(timeout=PATIENCE_S)[1]
-    assert (process.returncode, events(said)) == (0, ["started", "ended"])
+    for options in (["--token-file", str(tmp_path / "token")], ["--token", TOKEN]):
+        process = driver(node, *options, "--once", token="wrong")
+        said = process.communicate(timeout=PATIENCE_S)[1]
+        assert (process.returncode, events(said)) == (0, ["started", "ended"]), options
+        assert TOKEN not in said
 
 
 def test_what_a_killed_driver_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
