@@ -12,7 +12,8 @@ from streams_node.meaning import Meaning, Promoted, promoted
 from streams_node.protocol.etags import etag
 from streams_node.read.pages import Page, read_page
 
-_LARGE_BYTES = 16 << 10  # promoting that much takes about a millisecond
+_LARGE_BYTES = 16 << 10  # promoting that much takes about a millisecond,
+_HEAVY = 100_000  # and so does promoting so many entries through so much of lenses
 NO_STORE = (b"cache-control", b"no-store")
 UP_TO_DATE = (b"stream-up-to-date", b"true")
 CLOSED = (b"stream-closed", b"true")
@@ -55,12 +56,20 @@ async def _shown(context: Context, state: StreamState, meaning: Meaning | None, 
     def promote() -> Promoted:
         return promoted(meaning, page.start, page.payload, state.token, framed=page.framed, seconds=seconds)
 
-    if len(page.payload) < _LARGE_BYTES:
+    if len(page.payload) < _LARGE_BYTES and _entries_max(page) * _weight(meaning, page) < _HEAVY:
         payload, end = promote()
     else:
         payload, end = await context.ledger.workshop.promote(promote)
     closed = page.closed and end == page.end
     return page._replace(payload=payload, end=end, closed=closed, framed=False, version=meaning.version)
+
+
+def _entries_max(page: Page) -> int:
+    return min(page.end - page.start, page.payload.count(b",") + 1)
+
+
+def _weight(meaning: Meaning, page: Page) -> float:
+    return meaning.promoter.weight(meaning.registry.version_of(page.start))
 
 
 def page_headers(state: StreamState, page: Page) -> RawHeaders:

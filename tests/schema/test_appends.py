@@ -259,6 +259,48 @@ def test_a_body_that_waits_for_its_check_is_checked_anew_when_the_schema_changes
     with_node(test)
 
 
+@pytest.mark.parametrize(
+    ("ops", "beside"),
+    [
+        ([{"op": "add", "path": "/b", "schema": {}, "default": 1}], False),
+        ([{"op": "add", "path": "/b", "schema": {}, "default": at} for at in range(500)], True),
+        ([{"op": "add", "path": "/b", "schema": {}, "default": ["x" * 100] * 200}], True),
+        ([{"op": "add", "path": "/b", "schema": {}, "default": [{}] * 200},
+          {"op": "map", "path": "/l", "ops": [{"op": "copy", "from": "/a", "to": "/b"}] * 20}], True),
+    ],
+)  # fmt: skip
+def test_what_takes_long_to_promote_does_not_hold_the_loop(
+    with_node: WithNode, monkeypatch: pytest.MonkeyPatch, ops: Any, *, beside: bool
+) -> None:
+    """However small the page is."""
+
+    async def test(node: InProcess, _: FakeClock) -> None:
+        await create(node)
+        items = {"type": "object", "properties": {"a": {}}, "required": ["a"]}
+        old: dict[str, Any] = {"properties": {"l": {"type": "array", "items": items}}, "required": ["l"]}
+        assert (await update(node, {"schema": old})).status == 200
+        assert (await append(node, [{"l": []}] * 40)).status == 204
+        evolved = await update(
+            node, {"schema": old | {"properties": old["properties"] | {"b": {}}}, "lens": lens(*ops)}
+        )
+        assert evolved.status == 200, evolved.body
+        workshop, times = node.context.ledger.workshop, 0
+        promote = workshop.promote
+
+        async def counted(work: Any) -> Any:
+            nonlocal times
+            times += 1
+            return await promote(work)
+
+        monkeypatch.setattr(workshop, "promote", counted)
+        shown = await read(node)
+        assert shown.status == 200
+        assert all("b" in each for each in json.loads(shown.body))
+        assert times == beside
+
+    with_node(test)
+
+
 def test_a_lens_that_fails_is_told_with_its_place_and_raw_reads_go_on(with_node: WithNode) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
         await create(node)

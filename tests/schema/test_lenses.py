@@ -1,6 +1,7 @@
 """Lenses: each operation on documents, each rule of the proof, and that promotion is the composition of lenses."""
 
 import copy
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams_node.schema import lens as lenses
 from streams_node.schema.errors import LensFailed, SchemaRefused
-from streams_node.schema.lens import Room
+from streams_node.schema.lens import STEPS_MAX, Room
 from streams_node.schema.promotion import Promoter
 from streams_node.schema.proof import prove
 from tests.schema.messages import lens
@@ -253,6 +254,28 @@ def test_promotion_is_the_composition_of_the_lenses(document: Any, chain: list[l
     assert orjson.dumps(promoted) == orjson.dumps(one_by_one)
     containers = _containers(promoted)
     assert len(containers) == len(set(map(id, containers)))
+
+
+def test_a_long_way_takes_as_much_memory_as_its_lenses() -> None:
+    """And not that for each of its beginnings."""
+    versions, each = 1000, 20
+    some = lenses.parse(lens(*[op("copy", **{"from": "/a", "to": "/b"})] * each))
+    known = dict.fromkeys(range(1, versions), some)
+    tracemalloc.start()
+    try:
+        promoter = Promoter(known, versions)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    left = [STEPS_MAX]
+    for at in (versions - 1, 500, 1):
+        room = Room(BIG)
+        assert promoter.promote({"a": 1}, at, room) == {"a": 1, "b": 1}
+        left.append(room.steps)
+    assert [STEPS_MAX - steps for steps in left] == [0, each, each * 500, each * 999]
+    assert promoter.promote({"a": 1}, versions, Room(BIG)) == {"a": 1}
+    assert [promoter.weight(at) > promoter.weight(at + 1) for at in (1, 500, 999)] == [True] * 3
+    assert promoter.weight(versions) == 0
 
 
 def outcome(make: Callable[[], Any]) -> Any:
