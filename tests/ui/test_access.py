@@ -11,6 +11,7 @@ from tests.ui.browser import DESK, PHONE, ROOT, Window
 pytestmark = [pytest.mark.xdist_group("browser")]
 Open = Callable[..., Window]
 AXE = (ROOT / "tests" / "ui" / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+NARROWEST = (320, 640)
 SERIOUS = ("serious", "critical")
 # Views by their addresses, and what is there once they are drawn.
 VIEWS = {
@@ -24,11 +25,13 @@ VIEWS = {
     "empty": ("#/s/clicks/messages", ".state.empty"),
     "missing": ("#/s/nowhere/messages", ".state.empty"),
 }
-# Dark colours change contrasts only; on a phone those views are another layout that are more than a text.
+# Dark colours change contrasts only; on a phone those views are another layout that are more than a text. The narrowest
+# screen is that of somebody who sees a page of 1280 pixels four times as large: nothing is beside it.
 LOOKS = {
     "light": ("light", DESK, tuple(VIEWS), None),
     "dark": ("dark", DESK, tuple(VIEWS), ["color-contrast"]),
     "phone": ("light", PHONE, ("overview", "messages", "search"), None),
+    "narrowest": ("light", NARROWEST, tuple(VIEWS), ["document-title"]),
 }
 
 

@@ -132,6 +132,36 @@ def replaced(value: Any, steps: list[str], other: Any) -> Any:
     return {name: replaced(each, rest, other) if name == step else each for name, each in value.items()}
 
 
+def test_a_fault_of_a_json_text_is_told_where_it_is(module: Callable[..., Any]) -> None:
+    for text, said in (
+        ('{"a": }', "Unexpected token '}', line 1, column 7"),
+        ('{"a":', "Unexpected end of the text, line 1, column 6"),
+        ("[1,\n 2", "Expected ',' or ']' after array element, line 2, column 3"),
+        ('{"a": 1,\n"b" 2}', "Expected ':' after property name, line 2, column 5"),
+        ("  ", "there is nothing yet"),
+    ):
+        assert module("lib/jsontext.js", "faultOf", text)["message"] == said
+
+    @DRAWN
+    @given(VALUES, st.sampled_from((None, 1)), st.data())
+    def holds(value: Any, indent: int | None, data: st.DataObject) -> None:
+        text = json.dumps(value, indent=indent)
+        assert module("lib/jsontext.js", "faultOf", text) is None
+        at = data.draw(st.sampled_from(outside_of_strings(text)))
+        before = text[:at].split("\n")
+        fault = module("lib/jsontext.js", "faultOf", f"{text[:at]}@{text[at:]}")
+        assert fault["message"].endswith(f", line {len(before)}, column {len(before[-1]) + 1}")
+        assert fault["line"] == len(before)
+
+    holds()
+
+
+def outside_of_strings(text: str) -> list[int]:
+    """Places between its characters where no string goes on."""
+    inside = {at for found in re.finditer(r'"(?:[^"\\]|\\.)*"', text) for at in range(found.start() + 1, found.end())}
+    return [at for at in range(len(text) + 1) if at not in inside]
+
+
 def test_the_line_of_a_path_is_where_its_value_begins(module: Callable[..., Any]) -> None:
     @DRAWN
     @given(st.dictionaries(NAMES, NAMED, min_size=1, max_size=4), st.sampled_from((1, None)), st.data())

@@ -103,6 +103,18 @@ def test_a_step_back_takes_a_dialog_with_it(window: Open) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_a_message_that_there_is_not_yet_is_not_gone_to(window: Open) -> None:
+    page = window().open("#/s/orders")
+    expect(page.locator(".message").last).to_be_visible()
+    jump = page.get_by_label("Go to a message")
+    jump.fill("99999")
+    jump.press("Enter")
+    expect(page.get_by_role("alert").filter(has_text="There are")).to_have_text(
+        re.compile(r"There are \d+ messages, numbered from 0")
+    )
+    expect(page.locator(".message").last).to_be_visible()
+
+
 def test_an_offset_that_is_none_is_refused_in_the_nodes_words(window: Open) -> None:
     page = window(size=PHONE).open("#/s/orders?from=NONE")
     expect(page.get_by_role("alert").filter(has_text="could not be read").locator("code").first).to_have_text("NONE")

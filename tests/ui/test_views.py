@@ -50,7 +50,7 @@ def test_a_stream_is_created_written_to_closed_and_deleted_only_by_its_name(wind
     page.get_by_role("button", name="Append").first.click()
     box = page.get_by_role("dialog")
     box.get_by_role("textbox").first.fill('{"n": ')
-    expect(box.locator("#produce-said")).to_contain_text("JSON")
+    expect(box.locator("#produce-said")).to_have_text("Unexpected end of the text, line 1, column 7.")
     expect(box.get_by_role("button", name="Append")).to_be_disabled()
     box.get_by_role("textbox").first.fill('[{"n": 12345678901234567890}, {"n": 2}]')
     expect(box.get_by_text("2 messages.")).to_be_visible()
@@ -261,6 +261,9 @@ def test_indexes_storage_and_the_node_are_told_of(window: Open) -> None:
     expect(page.get_by_role("heading", name="Object store", exact=True)).to_be_visible()
     page.get_by_role("button", name="Upload now").click()
     expect(page.get_by_text(re.compile("Everything is in the object store|It has begun"))).to_be_visible()
+    expect(page.locator("dl.facts")).to_contain_text("In the object storeeverything")
+    page.get_by_role("button", name="Upload now").click()  # there is nothing to do, and it is said so
+    expect(page.get_by_text("Everything is in the object store.")).to_be_visible()
     page.get_by_role("link", name="Index").click()
     expect(page.get_by_text("indexes are behind")).to_be_visible()
     expect(page.get_by_text("This node starts no index driver")).to_be_visible()

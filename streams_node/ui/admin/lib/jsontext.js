@@ -62,12 +62,31 @@ export function faultOf(text) {
     JSON.parse(text);
     return null;
   } catch (failure) {
-    const lines = text.split("\n");
     if (!text.trim()) return { message: "there is nothing yet", line: 1 };
-    const position = /position (\d+)/.exec(failure.message);
-    if (!position) return { message: failure.message.replace(/^.*?JSON/, "JSON"), line: lines.length };
-    const before = text.slice(0, Number(position[1])).split("\n");
-    return { message: `${failure.message.replace(/ in JSON.*| \(line.*/, "")}, line ${before.length}, column ${before.at(-1).length + 1}`, line: before.length };
+    const before = text.slice(0, faultAt(text)).split("\n");
+    const said = failure.message.replace(/,? ?(\.\.\.)?"[^]*is not valid JSON$| in JSON[^]*| \(line[^]*/, "").replace("of JSON input", "of the text");
+    return { message: `${said}, line ${before.length}, column ${before.at(-1).length + 1}`, line: before.length };
+  }
+}
+
+// The first character that no JSON goes on with: up to it there is nothing wrong but that the text ends. Not all messages
+// of the parser say where it is.
+function faultAt(text) {
+  let [low, high] = [0, text.length]; // a beginning of `low` characters is right; one of `high` + 1 would not be
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (couldGoOn(text.slice(0, middle))) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function couldGoOn(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch ({ message }) {
+    return /end of JSON input|Unterminated string/.test(message) || message.includes(`at position ${text.length}`);
   }
 }
 

@@ -21,11 +21,10 @@ export function Create({ close }) {
     state.value = { busy: true };
     try {
       const headers = { "Content-Type": type, ...(ttl ? { "Stream-TTL": ttl } : {}) };
-      const response = await request(streamPath(name), { method: "PUT", headers });
+      await request(streamPath(name), { method: "PUT", headers });
       changes.value += 1;
       close();
       go(streamLink(name));
-      if (response.status === 200) return;
     } catch (error) {
       state.value = { error };
     }

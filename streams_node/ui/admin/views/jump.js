@@ -1,5 +1,6 @@
 // Goes to a place in the stream: a message's number, an offset, or a time.
 import { html, useSignal } from "../lib/html.js";
+import { plural } from "../lib/format.js";
 import { decode, offsetAt } from "../lib/offsets.js";
 import { note } from "../lib/route.js";
 
@@ -27,8 +28,9 @@ export function Jump({ stream, from, since }) {
     event.preventDefault();
     if (!typed.value.trim()) return;
     const place = placeOf(typed.value, stream.epochs);
-    if (typeof place === "string") {
-      wrong.value = place;
+    const far = decode(place.from ?? "")?.seq > Number(stream.next_offset);
+    if (far || typeof place === "string") {
+      wrong.value = far ? `There are ${plural(stream.next_offset, "message")}, numbered from 0` : place;
       return;
     }
     wrong.value = "";

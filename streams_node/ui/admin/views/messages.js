@@ -19,7 +19,7 @@ export function Messages({ name, data }) {
   const { params } = route.value;
   const { from = "", since = "", at = "" } = params;
   const end = Number(stream.next_offset);
-  const tail = useMemo(() => new Tail({ name, type: stream.content_type, epochs: stream.epochs, earliest: Number(stream.earliest_offset) }), [name, from, since, stream.epoch]);
+  const tail = useMemo(() => new Tail({ name, type: stream.content_type, epochs: stream.epochs, earliest: Number(stream.earliest_offset ?? 0) }), [name, from, since, stream.epoch]);
   const picked = useSignal(null); // the sequence of the message that is shown in full
   useEffect(() => {
     const start = from || since ? { ...(since ? { since } : { offset: from }) } : at ? { offset: before(stream, at) } : { live: true };

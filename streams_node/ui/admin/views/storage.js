@@ -21,7 +21,7 @@ export function Storage({ name, data }) {
     state.value = { busy: true };
     try {
       const response = await request(`${streamPath(name)}/_flush`, { method: "POST" });
-      state.value = { said: response.status === 200 ? "Everything is in the object store." : "It has begun and goes on." };
+      state.value = { said: response.status === 202 ? "It has begun and goes on." : "Everything is in the object store." };
     } catch (error) {
       state.value = { error };
     }
