@@ -19,7 +19,7 @@ from tests.ui.test_load import TASK_MS_MAX, task_ms_max
 
 pytestmark = [pytest.mark.xdist_group("browser")]
 Open = Callable[..., Window]
-STREAMS = int(os.environ.get("STREAMS_UI_STREAMS", "20000"))
+STREAMS = int(os.environ.get("STREAMS_UI_STREAMS", "6000"))
 SIDE_BY_SIDE = 256
 # Four pages to find the end, one for each place that was looked at, and those beside them.
 REQUESTS_MAX = 80
