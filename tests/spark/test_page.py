@@ -48,7 +48,7 @@ def test_an_index_is_seen_to_be_made_and_then_used(session: Session, tmp_path: P
         # Without a reload.
         expect(page.get_by_role("heading", name="Everything sealed is indexed")).to_be_visible()
         expect(rows).to_have_text([re.compile("1 of 1.*(just now|ago)")] * FAMILIES)
-        expect(page.locator(".tabs .tag.warn")).to_have_count(0)
+        expect(page.locator(".tabs .tag")).to_have_count(0)
         window.picture("index-covered")
 
         page.get_by_role("link", name="Search").click()

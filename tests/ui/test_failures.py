@@ -159,6 +159,20 @@ def test_loading_failing_and_partial_answers_have_a_face_of_their_own(browser: B
     window.close()
 
 
+def test_an_append_without_an_answer_is_not_called_a_failure(browser: Browser, base: str) -> None:
+    window = Window(browser, base)
+    page = window.open("#/s/orders")
+    page.get_by_role("button", name="Append").first.click()
+    box = page.get_by_role("dialog")
+    box.get_by_role("textbox").first.fill("[1]")
+    expect(box.get_by_text("1 message.", exact=True)).to_be_visible()
+    page.route("**/v1/stream/orders", lambda route: route.abort())
+    box.get_by_role("button", name="Append").click()
+    expect(box.get_by_text("this may be stored or not")).to_be_visible()
+    expect(page.locator(".bar .pill")).to_have_text("Connected")
+    window.close()
+
+
 def test_problems_of_the_node_are_told_in_its_words(browser: Browser, base: str) -> None:
     window = Window(browser, base)
 

@@ -287,6 +287,9 @@ def test_what_changes_beside_the_page_is_seen_without_a_reload(window: Open, api
         expect(page.locator("dl.facts dd").first).to_have_text(expected)
     api.call("DELETE", "/v1/stream/watched", None, {})
     expect(page.get_by_text("There is no such stream")).to_be_visible()
+    api.create("watched", "text/plain")  # another one of that name
+    expect(page.locator(".stream-heading .tag")).to_have_text("text/plain")
+    expect(page.locator("dl.facts dd").first).to_have_text("0")
 
 
 def test_a_million_streams_are_scrolled_without_reading_them_all(window: Open) -> None:

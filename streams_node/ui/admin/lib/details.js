@@ -31,11 +31,9 @@ async function run(name, ended) {
       await pause(PAUSE_MS, ended);
     } catch (error) {
       if (ended.aborted) return;
-      if (error.status === 404 || error.status === 410) {
-        details.value = { kind: "gone", name, error };
-        return;
-      }
-      if (error.code !== "unreachable") details.value = { ...details.peek(), kind: "error", name, error };
+      const gone = error.status === 404 || error.status === 410; // until somebody creates it
+      if (gone) details.value = { kind: "gone", name, error };
+      else if (error.code !== "unreachable") details.value = { ...details.peek(), kind: "error", name, error };
       tag = null;
       await pause(error.code === "unreachable" ? 0 : AFTER_FAILURE_MS, ended);
     }

@@ -1,10 +1,14 @@
 // Appends to the stream.
 import { html, useSignal } from "../lib/html.js";
 import { request, streamPath } from "../lib/api.js";
+import { plural } from "../lib/format.js";
 import { problemOf } from "../lib/jsontext.js";
 import { isJson } from "../lib/pages.js";
 import { Dialog, Trouble } from "../parts/dialog.js";
 import { sentence } from "../parts/states.js";
+
+// An answer that never came says nothing of what the node has done.
+const LOST = { message: "the node did not answer: this may be stored or not; look at the messages before you append it again" };
 
 export function Produce({ name, stream, close }) {
   const json = isJson(stream.content_type);
@@ -14,14 +18,14 @@ export function Produce({ name, stream, close }) {
   const problem = json && text.value ? problemOf(text.value) : text.value ? null : "there is nothing yet";
   const submit = async (event) => {
     event.preventDefault();
-    if (problem) return;
+    if (problem || state.value.busy) return;
     state.value = { busy: true };
     try {
       const headers = { "Content-Type": stream.content_type, ...(key.value ? { "Stream-Key": key.value } : {}) };
       const response = await request(streamPath(name), { method: "POST", body: text.value, headers });
       state.value = { stored: response.headers.get("Stream-Next-Offset") };
     } catch (error) {
-      state.value = { error };
+      state.value = { error: error.code === "unreachable" ? LOST : error };
     }
   };
   const keys = (event) => {
@@ -54,5 +58,5 @@ export function Produce({ name, stream, close }) {
 function said(text) {
   const value = JSON.parse(text);
   if (!Array.isArray(value)) return "One message.";
-  return value.length ? `${value.length} messages.` : "An empty array appends nothing and is refused.";
+  return value.length ? `${plural(value.length, "message")}.` : "An empty array appends nothing and is refused.";
 }

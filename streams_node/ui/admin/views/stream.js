@@ -27,7 +27,7 @@ export function Stream({ name }) {
   if (of !== name || (kind === "loading" && !data)) return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1><${Loading} what="Loading the stream" rows=${6} /></div>`;
   if (kind === "gone")
     return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1>
-      <${Empty} title="There is no such stream"><p>It was deleted, has ended, or never was.</p><a class="button" href="#/streams">All streams</a><//></div>`;
+      <${Empty} title="There is no such stream"><p>It was deleted, has ended, or never was. It appears here when somebody creates it.</p><a class="button" href="#/streams">All streams</a><//></div>`;
   if (!data) return html`<div class="stream"><h1 class="stream-title" title=${name}>${straight(name)}</h1><${Failure} error=${error} title="The stream could not be read" /></div>`;
   const View = VIEWS[tab];
   return html`
@@ -56,11 +56,12 @@ function Tabs({ name, tab, data }) {
   `;
 }
 
-// A tab says when something behind it wants to be looked at.
+// A tab says when something behind it wants to be looked at. Small streams never get an index: that is no warning.
 function Mark({ tab, data }) {
   if (tab !== "index") return null;
-  const behind = data.index_status.search_families.some((each) => !each.fully_indexed_uploaded_segments);
-  return behind ? html`<span class="tag warn">behind</span>` : null;
+  const behind = data.index_status.search_families.filter((each) => !each.fully_indexed_uploaded_segments);
+  if (!behind.length) return null;
+  return behind.some((each) => each.updated_at) ? html`<span class="tag warn">behind</span>` : html`<span class="tag">none yet</span>`;
 }
 
 function Head({ name, data }) {
