@@ -34,6 +34,7 @@ _REASONS = {
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:", re.IGNORECASE)
 _SLASH = ord("/")
+_VERSIONS = frozenset(("1.1", "1.0", "0.9"))  # the last one is a line without a head: it has one answer, and the end
 _APPEND = b"POST /"
 _LINGER_S = 0.5
 _LINE_EXTRA = 4  # colon, space, CR, LF
@@ -179,6 +180,17 @@ class Protocol(HttpToolsProtocol):
         self.headers = []
 
     @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The same as uvicorn does; and a body in a coding that the node would not undo is not stored as it came."""
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        elif name == b"transfer-encoding" and value.strip().lower() != b"chunked" and self.headers is not _TRAILERS:
+            self._refusal = InvalidRequest("Transfer-Encoding", "chunked", value.decode("latin-1"))
+            raise self._refusal
+        self.headers.append((name, value))
+
+    @override
     def on_headers_complete(self) -> None:
         """Start the request. The same as uvicorn does, without what this node has no use for."""
         self._head_done = self._moved = True
@@ -194,6 +206,9 @@ class Protocol(HttpToolsProtocol):
         plain = method == "POST" and self._known is not None and self._known(self.url)
         raw_path, query = (self.url, b"") if plain else self._target()
         version = self.parser.get_http_version()
+        if version not in _VERSIONS:
+            self._refusal = InvalidRequest("the version of HTTP", "1.1 or 1.0", version)
+            raise self._refusal
         headers, self.headers = self.headers, _TRAILERS
         first = headers[0][0] if headers else b""  # most clients begin with it, and a generator is dear
         if version == "1.1" and first != b"host" and all(name != b"host" for name, _ in headers):

@@ -160,6 +160,7 @@ def test_a_connection_that_says_nothing_is_closed(node: Listener) -> None:
     "request_",
     [
         b"GET /health HTTP/9.9\r\n\r\n",
+        b"GET /health HTTP/2.0\r\nhost: a\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"GET /health HTTP/1.1\r\nhost : a\r\n\r\n",
@@ -178,6 +179,8 @@ def test_a_connection_that_says_nothing_is_closed(node: Listener) -> None:
         b"POST /v1/stream/x HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n",
         b"POST /v1/stream/x HTTP/1.1\r\ntransfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n",
         b"POST /v1/stream/x HTTP/1.1\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/stream/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
 def test_what_is_no_request_is_refused_and_the_connection_ends(node: Listener, request_: bytes) -> None:
