@@ -1,7 +1,6 @@
 """PUT, POST and DELETE of a stream."""
 
 import re
-from http import HTTPStatus
 
 from streams_node.errors import MethodNotAllowed
 from streams_node.http.asgi import Receive, Scope, Send, answer, cors
@@ -74,10 +73,10 @@ def appended_answer(
         headers.append(CLOSED)
     if appended.producer is not None:
         headers += _producer(appended.producer)
-    status = 200 if appended.stored and appended.producer is not None and not empty else 204
-    if status == HTTPStatus.OK:
+    if appended.stored and appended.producer is not None and not empty:
         headers.append((b"content-length", b"0"))
-    return status, headers + cors(found)
+        return 200, headers + cors(found)
+    return 204, headers + cors(found)
 
 
 async def put(context: Context, target: Target, scope: Scope, receive: Receive, send: Send) -> int:
