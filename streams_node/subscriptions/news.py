@@ -237,11 +237,16 @@ class News:
         """Note a stream whose path takes long. What the newest batch began with is not kept: the log knows."""
         found = await self._registry.found(name)
         state = self._long.pop(name)
-        for subscription in () if state.gone else found:
-            if not subscription.deleted and self._noted_without_link(subscription, state, self.hooked):
-                self._queue.append(Fresh(subscription, state, None))
-                self._noted += 1
-        self._told(1)
+        fresh = [
+            Fresh(subscription, state, None)
+            for subscription in (() if state.gone else found)
+            if not subscription.deleted and self._noted_without_link(subscription, state, self.hooked)
+        ]
+        if fresh:  # it counts as noted until all of them have their links
+            self._queue += fresh
+            self._noted += len(fresh) - 1
+        else:
+            self._told(1)
 
     async def _leave_some(self) -> None:
         ended = self._ended[:_SLICE]
