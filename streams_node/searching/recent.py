@@ -7,11 +7,13 @@ Keeps    a window is of neighbouring entries up to some moment's end, promoted a
 
 import asyncio
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
@@ -30,25 +32,52 @@ _TEXT_BYTES_MAX = 8 << 20  # of one stream
 _PIECE = 512  # entries
 _STEP_BYTES = 4 << 20
 _NOTHING_SHOWN = 1 << 20
-_TIMES_TEXT, _ENTRY_BYTES = 4, 600  # what a parsed record takes, measured with log events of 13 fields
+_TIMES_TEXT, _ENTRY_BYTES = 5, 600  # what a parsed record takes, measured with log events of 13 fields
 _ROOM = 1.25  # entries are of different sizes
 
 
-class Piece(NamedTuple):
-    """Neighbouring entries from `first` on; never changed."""
+@dataclass(frozen=True)
+class Piece:
+    """Neighbouring entries from `first` on; never changed. `plain`: the records are what their texts spell."""
 
     first: int
     texts: Sequence[bytes]
     records: Sequence[object]
+    plain: bool
 
     @property
     def end(self) -> int:
         return self.first + len(self.texts)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """In memory, about."""
         return _TIMES_TEXT * sum(map(len, self.texts)) + _ENTRY_BYTES * len(self.texts)
+
+    def may_hold(self, word: bytes) -> Sequence[int]:
+        """The entries that may have a lower-case word of ASCII in some string: by their places, in order.
+
+        An entry of ASCII without escapes spells its strings as they are. Any other one may hold any word.
+        """
+        if not self.plain:
+            return range(len(self.texts))
+        begins, strange = self._places
+        found, at = list[int](), self._lowered.find(word)
+        while at >= 0:
+            number = bisect_right(begins, at) - 1
+            found.append(number)
+            at = self._lowered.find(word, begins[number + 1]) if number + 1 < len(begins) else -1
+        return sorted({*found, *strange}) if strange else found
+
+    @cached_property
+    def _lowered(self) -> bytes:
+        return b"\n".join(self.texts).lower()
+
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int]]:
+        """Where each entry begins, and which ones are not spelled as they are."""
+        begins = list(accumulate((len(text) + 1 for text in self.texts), initial=0))[:-1]
+        return begins, [at for at, text in enumerate(self.texts) if b"\\" in text or not text.isascii()]
 
 
 class Collector:
@@ -77,7 +106,8 @@ class Collector:
         made: list[Piece] = []
         for at in range(first, end, _PIECE):
             found = [self._found[seq] for seq in range(at, min(end, at + _PIECE))]
-            made.append(Piece(at, [text for text, _ in found], [record for _, record in found]))
+            plain = at >= self._lenses.current_from
+            made.append(Piece(at, [text for text, _ in found], [record for _, record in found], plain))
         return made
 
 
@@ -108,7 +138,8 @@ class Window:
             if found and len(found[-1].texts) + len(piece.texts) <= _PIECE:
                 last = found.pop()
                 self.size -= last.size
-                piece = Piece(last.first, [*last.texts, *piece.texts], [*last.records, *piece.records])  # noqa: PLW2901
+                texts, records = [*last.texts, *piece.texts], [*last.records, *piece.records]
+                piece = Piece(last.first, texts, records, last.plain and piece.plain)  # noqa: PLW2901
             found.append(piece)
             self.size += piece.size
         self.pieces = tuple(found)
