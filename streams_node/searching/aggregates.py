@@ -248,8 +248,15 @@ class _One:
         lenses = StreamLenses(self._asked.meaning, self._state.token)
 
         def count() -> Any:
-            records = [record_of(lenses, seq, text)[0] for seq, text in sorted(texts.items())]
-            return counter.counted(records, plain=False) if records else None
+            from streams_node.searching.totals import loaded  # noqa: PLC0415 - see above
+
+            if not texts:
+                return None
+            if min(texts) >= lenses.current_from:
+                records, plain = loaded([texts[seq] for seq in sorted(texts)])
+            else:
+                records, plain = [record_of(lenses, seq, text)[0] for seq, text in sorted(texts.items())], False
+            return counter.counted(records, plain=plain)
 
         table = await self._searches.run(count)
         return EMPTY if table is None else table

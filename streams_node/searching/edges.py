@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # it loads tantivy
     from search.engine import Page, Searcher
 
 log = get_logger(__name__)
-_NAMED_MAX = 1000  # entries that are read one by one
+_NAMED_MIN, _NAMED_MAX = 1000, 8192  # entries that are read by themselves: a few minutes of a busy stream,
+_NAMED_BYTES = 4 << 20  # as long as they are about so large in all
 _PLACES_MAX = 32  # in which they lie: each is a read of its own
 _NEAR = 64  # entries between two that are read in one go
 _OPENING_SHARE = 0.3  # of the time
@@ -52,7 +53,9 @@ async def named(
                 return {}
             held = joined([Range(cover.first_seq, cover.end_seq) for cover in ready])
             known = [span for span in spans if any(each.first <= span.first and span.end <= each.end for each in held)]
-            seqs = await searches.run(_found, opened.searcher, state.id, asked, known, edges) if known else None
+            most = int(_NAMED_BYTES * state.next_seq / max(1, state.position))
+            most = max(_NAMED_MIN, min(_NAMED_MAX, most))
+            seqs = await searches.run(_found, opened.searcher, state.id, asked, known, edges, most) if known else None
     except UNUSABLE as problem:
         log.info("companions were left aside", stream=state.id, error=repr(problem))
         return {}
@@ -62,7 +65,7 @@ async def named(
 
 
 def _found(
-    searcher: "Searcher", stream: int, asked: Asked, spans: Sequence[Range], edges: Sequence[tuple[int, int]]
+    searcher: "Searcher", stream: int, asked: Asked, spans: Sequence[Range], edges: Sequence[tuple[int, int]], most: int
 ) -> list[int] | None:
     """In a thread. None: they are many, or not known."""
     from search.engine import TimeOver  # noqa: PLC0415 - it loads tantivy
@@ -84,14 +87,14 @@ def _found(
         spans=spans,
         sort=(SortKey("offset", descending=False),),
         records=records,
-        size=_NAMED_MAX + 1,
+        size=most + 1,
         over=lambda: asked.late,
     )
     try:
         page: Page = searcher.page(ask)
     except TimeOver:
         return None
-    if doubted or page.timed_out or len(page.hits) > _NAMED_MAX:
+    if doubted or page.timed_out or len(page.hits) > most:
         return None
     return [hit.seq for hit in page.hits]
 

@@ -263,6 +263,23 @@ async def test_a_cover_whose_edges_cannot_be_counted_is_left_out_as_a_whole(tmp_
 
 
 @on_loop
+async def test_a_busy_minute_at_an_edge_is_read_by_itself(tmp_path: Path) -> None:
+    """And not the objects that it lies in: a minute of 50 entries a second, of three."""
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, DECLARED)
+        await append(node, A, [{"at": T0 + 20 * number, "level": "x", "ms": 1} for number in range(9000)])
+        await sealed(node)
+        assert await FakeDriver(node).finish()
+        asked = {"rollup": "all", "interval": "1m", "begin": T0 + 15_000, "to": T0 + 160_010}
+        view = await found(node, **asked)
+        counts = [group["measures"]["n"]["count"] for bucket in view["buckets"] for group in bucket["groups"]]
+        assert counts == [45 * 50, 60 * 50, 40 * 50 + 1]
+        assert view["coverage"]["index_families_used"] == ["agg", "col"]
+        assert (view["coverage"]["scanned_segments"], view["coverage"]["scanned_tail_docs"]) == (0, 0)
+        assert view["coverage"]["complete"]
+
+
+@on_loop
 async def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams_node.searching.aggregates.GROUPS_MAX", 1)
     async with indexed(tmp_path / "node") as node:
