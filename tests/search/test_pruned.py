@@ -29,6 +29,8 @@ ASKED = (
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "BYTES_MIN", 0)
+    monkeypatch.setattr("streams_node.http.search_request.TIMEOUT_MS_MAX", 30_000)  # a machine with load is slow
+    monkeypatch.setattr("streams_node.answers.pruning._SECONDS", 30.0)
     monkeypatch.setattr("streams_node.indexing.work.MERGED", 1000)
 
 

@@ -20,6 +20,7 @@ ROOMS = ("indexers.companion", "indexers.companion.view", "indexers.companion.me
 
 @pytest.fixture(autouse=True)
 def unstitched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams_node.http.search_request.TIMEOUT_MS_MAX", 30_000)  # a machine with load is slow
     for room in ROOMS:
         monkeypatch.setattr(import_module(room), "stitching_works", lambda: False)
 
