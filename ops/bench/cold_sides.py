@@ -135,7 +135,7 @@ def _restarted(server: Server, *folders: Path) -> None:
     """Start the node again, without its copies of the objects."""
     server.stop()
     shutil.rmtree(server.data / "cache")
-    _drop_pages(*folders)
+    drop_pages(*folders)
     server.start()
 
 
@@ -152,10 +152,10 @@ def _has_uploaded(connection: Client) -> bool:
 def _emptied(server: Server) -> None:
     """While it runs, as the list of objects is in its memory. A copy that is gone is fetched again."""
     shutil.rmtree(server.data / "cache")
-    _drop_pages(server.data)
+    drop_pages(server.data)
 
 
-def _drop_pages(*folders: Path) -> None:
+def drop_pages(*folders: Path) -> None:
     """Have the system forget what it keeps in memory of all files below."""
     os.sync()
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):

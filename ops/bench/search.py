@@ -1,49 +1,61 @@
 """`python -m ops.bench.search`: what searches take, with a real node over HTTP, and beside others.
 
-Appends log events of 460 bytes to a stream with 14 declared fields, waits until all of them are indexed, and asks the
-same questions of every side: this node; `@prisma/streams-server` with `--peers`; and Tantivy alone in this process, on
-one merged index, without HTTP and without fetching records. A side's answers count once it says that its coverage is
-complete, and where the order of hits is fixed all sides must show the same ones.
+Appends log events of 460 bytes to a stream with 13 declared fields, or with `--set archive` events as in the public
+archive of GitHub, waits until all of them are indexed, and asks the same questions of every side: this node; with
+`--peers` `@prisma/streams-server` as it comes and tuned; and Tantivy alone in this process, on one merged index,
+without HTTP and without fetching records. A side's answers count once it says that its coverage is complete, and where
+the order of what is shown is fixed all sides must show the same.
 
-    python -m ops.bench.search [--events 200000] [--rounds 40] [--peers] [--work-dir DIR]
+    python -m ops.bench.search [--set log|archive] [--events 200000] [--rounds 40] [--peers | --sides ours,tantivy]
+                               [--cold-rounds 3] [--out DIR] [--kept DIR] [--work-dir DIR]
 
-With `--beside-appends`, how many searches of this node are answered while 2,000 events a second are appended, and how
-soon an event is found: see search_fresh.py.
+`--out` names a folder of `search.json`: what was measured is put into it, beside what is there already, and SEARCH.md
+is made of all of it. `--kept` keeps the data of this node and of Tantivy from run to run. Cells of this node with a
+cold cache follow the others: started again, without its copies, with files that the system was told to forget.
 
-    python -m ops.bench.search --beside-appends [--events 200000] [--work-dir DIR]
+With `--beside-appends`, how many searches of this node are answered while 2,000 events a second are appended, how soon
+an event is found, and what searches do to others: see search_fresh.py.
+
+    python -m ops.bench.search --beside-appends [--events 200000] [--out DIR] [--kept DIR] [--work-dir DIR]
+
+With `--engine`, the processor time of pages without HTTP, beside Tantivy alone: see search_engine.py.
 """
 
 import argparse
 import http.client
 import json
 import shlex
+import shutil
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+from urllib.parse import quote
 
 import orjson
 
-from ops.bench import machine, peers
+from ops.bench import machine, peers, search_report
+from ops.bench.cold_sides import drop_pages
 from ops.bench.errors import BenchError
-from ops.bench.events import LogEvents
+from ops.bench.events import SETS
 from ops.bench.indexing import BATCH_EVENTS
-from ops.bench.search_queries import QUERIES, Bare, Question, questions
+from ops.bench.search_cells import Ask, Cell, cell, digest, warm
+from ops.bench.search_queries import AGGREGATE, NAMES, ROUTING_KEYS, Bare, Question, declared, questions
 from ops.bench.servers import Server, ServerSpec, specs
-from ops.bench.stats import percentile
 
 STREAM = "/v1/stream/logs"
 JSON = {"content-type": "application/json"}
 LOOK_S = 0.5
 NUDGE_S = 15.0  # longer than the 5 s of quiet that it wants before it looks into its log
-COMPLETE_S = 600.0
-CLIENTS = (1, 8)
+COMPLETE_S = 1800.0
+SAMPLE = 997  # each so many-th event is one to ask about
 SECONDS_A_CELL = 20.0
-HEAD = ("query", "side", "clients", "p50 ms", "p95 ms", "p99 ms", "asked", "not 200", "same hits")
+TANTIVY = "tantivy"
+IDS = [names.id for names in NAMES.values()]
 
 
 class Client:
@@ -69,27 +81,31 @@ class Client:
         return status, orjson.loads(said)
 
 
-class Timing(NamedTuple):
-    seconds: list[float]
-    failures: int
-    hits: dict[int, list[str]]  # of questions whose hits have one order, by number
+class Drawn:
+    """The events of a run, batch by batch, the same ones each time; `sample` has some of those that went by."""
+
+    def __init__(self, kind: str, count: int) -> None:
+        self._source, self._count = SETS[kind](), count
+        self.sample: list[dict[str, Any]] = []
+
+    def bodies(self) -> Iterator[bytes]:
+        for first in range(0, self._count, BATCH_EVENTS):
+            body = self._source.batch(min(BATCH_EVENTS, self._count - first))
+            at = -first % SAMPLE
+            if at < BATCH_EVENTS:
+                self.sample += orjson.loads(body)[at::SAMPLE]
+            yield body
+
+    def batches(self) -> Iterator[list[dict[str, Any]]]:
+        for body in self.bodies():
+            yield orjson.loads(body)
 
 
-def declared() -> dict[str, Any]:
-    """As for the building of indexes, and beginnings of two keywords."""
-    made = LogEvents().declared()
-    for name in ("userId", "path"):
-        made["search"]["fields"][name]["prefix"] = True
-    return made
-
-
-def fill(client: Client, count: int) -> list[dict[str, Any]]:
-    """Declare and append; the events."""
+def fill(client: Client, kind: str, bodies: Iterable[bytes]) -> None:
+    """Declare and append."""
     client.good("PUT", STREAM)
-    client.good("POST", f"{STREAM}/_schema", orjson.dumps(declared()))
-    events, sent = LogEvents(), list[dict[str, Any]]()
-    while len(sent) < count:
-        body = events.batch(min(BATCH_EVENTS, count - len(sent)))
+    client.good("POST", f"{STREAM}/_schema", orjson.dumps(declared(kind)))
+    for body in bodies:
         while True:
             status, said = client.ask("POST", STREAM, body)
             if status not in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
@@ -97,8 +113,6 @@ def fill(client: Client, count: int) -> list[dict[str, Any]]:
             time.sleep(LOOK_S)
         if status not in range(200, 300):
             raise BenchError(f"append: {status} {said[:300]!r}")
-        sent += orjson.loads(body)
-    return sent
 
 
 def until_complete(client: Client, *, nudge: bool) -> float:
@@ -115,83 +129,63 @@ def until_complete(client: Client, *, nudge: bool) -> float:
         client.ask("POST", f"{STREAM}/_flush")  # a side that knows no such thing answers 404
         families = client.good("GET", f"{STREAM}/_index_status")["search_families"]
         whole = [each["fully_indexed_uploaded_segments"] for each in families if each["family"] in {"col", "fts"}]
-        status, view = client.search({"q": "status:500", "size": 1})
+        status, view = client.search({"q": "zzz", "size": 1})
         if whole and all(whole) and status == HTTPStatus.OK and view["coverage"]["complete"]:
             return time.monotonic() - began
         time.sleep(LOOK_S)
     raise BenchError(f"not complete within {COMPLETE_S:.0f} s")
 
 
-def over_http(port: int) -> Callable[[], Callable[[Question], list[str] | None]]:
-    """Askers, a connection each: the ids of all hits of a question; None for anything but a whole page."""
+class OverHttp:
+    """Askers of a server, a connection each."""
 
-    def asker() -> Callable[[Question], list[str] | None]:
-        client = Client(port)
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def __call__(self) -> Ask:
+        client = Client(self._port)
 
         def ask(question: Question) -> list[str] | None:
             found, after = list[str](), None
             for _ in range(question.pages):
-                status, view = client.search({**question.asked, "search_after": after})
-                if status != HTTPStatus.OK or not view["coverage"]["complete"]:
+                status, view = _asked(client, question, after)
+                if status != HTTPStatus.OK or not _complete(view):
                     return None
-                found += [hit["source"]["requestId"] for hit in view["hits"]]
-                after = view["next_search_after"]
+                found += _shown(question, view)
+                after = view.get("next_after" if question.route == ROUTING_KEYS else "next_search_after")
                 if after is None:
                     break
             return found
 
         return ask
 
-    return asker
+
+def _asked(client: Client, question: Question, after: Any) -> tuple[int, Any]:
+    if question.route == ROUTING_KEYS:
+        more = "" if after is None else f"&after={quote(after, safe='')}"
+        status, said = client.ask("GET", f"{STREAM}/{ROUTING_KEYS}?limit={question.asked['limit']}{more}")
+    else:
+        asked = question.asked if question.route == AGGREGATE else {**question.asked, "search_after": after}
+        status, said = client.ask("POST", f"{STREAM}/{question.route}", orjson.dumps(asked))
+    return status, orjson.loads(said)
 
 
-def timed(
-    asked: Sequence[Question], asker: Callable[[], Callable[[Question], list[str] | None]], clients: int, rounds: int
-) -> Timing:
-    """Ask each client's share of the questions, `rounds` in all, or for as long as a cell may take."""
-    seconds, hits, failures = list[float](), dict[int, list[str]](), 0
-    lock, ends = threading.Lock(), time.monotonic() + SECONDS_A_CELL
-
-    def work(first: int) -> None:
-        nonlocal failures
-        ask = asker()
-        ask(asked[first % len(asked)])  # the connection is open, and what is opened once is open
-        for number in range(first, rounds, clients):
-            question = asked[number % len(asked)]
-            began = time.perf_counter()
-            found = ask(question)
-            took = (time.perf_counter() - began) / question.pages
-            with lock:
-                seconds.append(took)
-                if found is None:
-                    failures += 1
-                elif question.ordered:
-                    hits[number % len(asked)] = found
-            if time.monotonic() > ends:
-                return
-
-    threads = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if not seconds:
-        raise BenchError(f"no answer to {asked[0].asked}")
-    return Timing(seconds, failures, hits)
+def _complete(view: Any) -> bool:
+    return bool(view["coverage"]["complete"])
 
 
-def measured(
-    side: str, asker: Callable[[], Callable[[Question], list[str] | None]], asked: dict[str, list[Question]],
-    truth: dict[str, dict[int, list[str]]], rounds: int,
-) -> Iterator[tuple[str, ...]]:  # fmt: skip
-    for name, some in asked.items():
-        for clients in CLIENTS:
-            cell = timed(some, asker, clients, max(clients * 2, rounds // some[0].pages))
-            known = truth.setdefault(name, {})
-            same = all(known.setdefault(number, found) == found for number, found in cell.hits.items())
-            marks = [f"{1000 * percentile(cell.seconds, share):.2f}" for share in (0.5, 0.95, 0.99)]
-            said = ("yes" if same else "NO") if cell.hits else "-"
-            yield (name, side, str(clients), *marks, str(len(cell.seconds)), str(cell.failures), said)
+def _shown(question: Question, view: Any) -> list[str]:
+    if question.route == ROUTING_KEYS:
+        return list(view["keys"])
+    if question.adhoc:
+        return [str(bucket["count"]) for bucket in view["aggs"]["hours"]["buckets"]]
+    if question.route == AGGREGATE:
+        return [
+            orjson.dumps([bucket["start"], group["key"], group["measures"]["events"]]).decode()
+            for bucket in view["buckets"]
+            for group in bucket["groups"]
+        ]
+    return [next(hit["source"][name] for name in IDS if name in hit["source"]) for hit in view["hits"]]
 
 
 def ours(more: str = "--index-due-bytes 0 --index-due-ms 0") -> ServerSpec:
@@ -199,78 +193,162 @@ def ours(more: str = "--index-due-bytes 0 --index-due-ms 0") -> ServerSpec:
     return specs(("ours",), f"{program} serve --no-auth --data {{data}} --port {{port}} {more}")[0]
 
 
-def run(options: argparse.Namespace, folder: Path) -> None:
-    sides = [ours(), *(specs(("prisma-tuned",), "x") if options.peers else [])]
-    truth: dict[str, dict[int, list[str]]] = {}
-    events: list[dict[str, Any]] = []
-    for spec in sides:
-        server = Server(spec, folder / spec.name)
-        try:
-            server.start()
-            client = Client(server.port)
-            events = fill(client, options.events)
-            seconds = until_complete(client, nudge=not spec.ours)
-            print(f"{spec.title}: indexed {seconds:.0f} s after the last append", file=sys.stderr)
-            server.wait_until_quiet(30)
-            _rows(measured(spec.title, over_http(server.port), questions(events), truth, options.rounds))
-        except BenchError:
-            print(server.last_words(), file=sys.stderr)
-            raise
-        finally:
+@contextmanager
+def filled(options: argparse.Namespace, spec: ServerSpec, folder: Path) -> Iterator[tuple[Server, list[Any]]]:
+    """A server with all events, indexed, and some of them."""
+    drawn = Drawn(options.set, options.events)
+    place = folder / f"{spec.name}-{options.set}-{options.events}"
+    server, mark = Server(spec, place), place / "filled"
+    try:
+        server.start()
+        client = Client(server.port)
+        if not mark.exists():
+            fill(client, options.set, drawn.bodies())
+        began = time.monotonic()
+        seconds = until_complete(client, nudge=not spec.ours)
+        print(f"{spec.title}: indexed {seconds:.0f} s after the last append", file=sys.stderr)
+        mark.touch()
+        server.wait_until_quiet(30 if time.monotonic() - began > 1 else 0)
+        yield server, sampled(options, folder, drawn)
+    except BenchError:
+        print(server.last_words(), file=sys.stderr)
+        raise
+    finally:
+        server.stop()
+        if not (options.kept and spec.ours):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
+    for name in options.sides:
+        about = (options.set, options.events, name)
+        if name == TANTIVY:
+            drawn = Drawn(options.set, options.events)
+            bare = Bare(options.set, drawn.batches(), folder / f"bare-{options.set}-{options.events}")
+            if options.fill_only:
+                continue
+            asked = questions(options.set, sampled(options, folder, drawn))
+            asked = {each: some for each, some in asked.items() if bare.answers(some[0])}
+            yield from warm(about, lambda bare=bare: bare.ask, asked, options.rounds, options.cell_seconds)  # type: ignore[misc]
+            continue
+        spec = ours() if name == "ours" else specs((name,), "x")[0]
+        with filled(options, spec, folder) as (server, sample):
+            if options.fill_only:
+                continue
+            asked = questions(options.set, sample)
+            if not spec.ours:
+                asked = {each: some for each, some in asked.items() if not some[0].adhoc}
+            yield from warm(about, OverHttp(server.port), asked, options.rounds, options.cell_seconds)
+            if spec.ours:
+                yield from cold(about, server, asked, options.cold_rounds)
+
+
+def sampled(options: argparse.Namespace, folder: Path, drawn: Drawn) -> list[dict[str, Any]]:
+    """Some of the events; drawn again where neither this run nor one before has come by them."""
+    path = folder / f"sample-{options.set}-{options.events}.json"
+    if path.exists():
+        return orjson.loads(path.read_bytes())  # type: ignore[no-any-return]
+    if not drawn.sample:
+        for _ in drawn.bodies():
+            pass
+    path.write_bytes(orjson.dumps(drawn.sample))
+    return drawn.sample
+
+
+def cold(about: tuple[str, int, str], server: Server, asked: dict[str, list[Question]], rounds: int) -> Iterator[Cell]:
+    """The first question after a start without copies on disk, of files that the system has forgotten."""
+    for name, some in asked.items() if rounds else ():
+        seconds, failed, same = list[float](), 0, dict[str, str]()
+        for number, question in enumerate(some[:rounds]):
             server.stop()
-            server.empty_data()
-    bare = Bare(events, declared()["search"], folder / "bare")
-    _rows(measured("Tantivy alone", lambda: bare.ask, questions(events), truth, options.rounds))
+            shutil.rmtree(server.data / "cache", ignore_errors=True)
+            drop_pages(server.data)
+            server.start()
+            ask = OverHttp(server.port)()
+            began = time.perf_counter()
+            found = ask(question._replace(pages=1))
+            seconds.append(time.perf_counter() - began)
+            failed += found is None
+            if found is not None and question.ordered and question.pages == 1:
+                same[str(number)] = digest(found)
+        yield cell(about, name, "cold", 1, seconds, failed, same)
 
 
-def run_beside_appends(options: argparse.Namespace, folder: Path) -> None:
+def run_beside_appends(options: argparse.Namespace, folder: Path) -> Iterator[search_report.Line]:
     """The history is indexed at once; what is appended later, as the node does it by default."""
     from ops.bench import search_fresh  # noqa: PLC0415 - it uses what is here
 
-    first = Server(ours(), folder / "ours")
-    try:
-        first.start()
-        client = Client(first.port)
-        events = fill(client, options.events)
-        until_complete(client, nudge=False)
-    finally:
+    with filled(options, ours(), folder) as (first, sample):
         first.stop()
-    server = Server(ours(""), folder / "again", first.data)
-    try:
-        server.start()
-        for row in search_fresh.rows(server.port, events):
-            print(row, flush=True)
-    finally:
-        server.stop()
-        server.empty_data()
+        again = Server(ours(""), folder / "again", first.data)
+        try:
+            again.start()
+            yield from search_fresh.lines(again.port, options.set, sample)
+        finally:
+            again.stop()
+            if options.kept:
+                (folder / f"ours-{options.set}-{options.events}" / "filled").unlink()  # it has more events now
 
 
-def _rows(rows: Iterator[tuple[str, ...]]) -> None:
-    for row in rows:
-        print(f"| {' | '.join(row)} |", flush=True)
+def run_engine(options: argparse.Namespace, folder: Path) -> Iterator[search_report.Line]:
+    from ops.bench import search_engine  # noqa: PLC0415 - not for others
+
+    drawn = Drawn(options.set, options.events)
+    bare = Bare(options.set, drawn.batches(), folder / f"bare-{options.set}-{options.events}")
+    yield from search_engine.lines(bare, options.set, options.events, sampled(options, folder, drawn))
+
+
+def measure(options: argparse.Namespace, folder: Path, report: search_report.Report, stamp: str) -> None:
+    """What is measured is kept at once: a run may be ended before it is through."""
+    if options.beside_appends or options.engine:
+        for line in (run_engine if options.engine else run_beside_appends)(options, folder):
+            report.add_line(line)
+            report.write(options.out, stamp)
+            print(f"{line.name}: {line.said}", flush=True)
+        return
+    head = ("query", "side", "clients", "state", "p50 ms", "p95 ms", "p99 ms", "asked", "not 200")
+    print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
+    for each in run(options, folder):
+        report.add(each)
+        report.write(options.out, stamp)
+        row = (each.query, each.side, each.clients, each.state, *each[6:11])
+        print(f"| {' | '.join(map(str, row))} |", flush=True)
+
+
+def _options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m ops.bench.search", description="What searches take.")
+    parser.add_argument("--set", choices=sorted(SETS), default="log", help="what is searched")
+    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=40, help="questions of a kind, of each number of clients")
+    parser.add_argument("--cell-seconds", type=float, default=SECONDS_A_CELL, help="at most, for each of those")
+    parser.add_argument("--cold-rounds", type=int, default=3, help="starts of this node for each kind of question")
+    parser.add_argument("--peers", action="store_true", help="@prisma/streams-server, too, as it comes and tuned")
+    parser.add_argument("--sides", help=f"of ours, prisma, prisma-tuned, {TANTIVY}; by commas")
+    parser.add_argument("--fill-only", action="store_true", help="have this node's data made and kept")
+    parser.add_argument("--beside-appends", action="store_true", help="what appends do to searches, instead")
+    parser.add_argument("--engine", action="store_true", help="processor time of pages without HTTP, instead")
+    parser.add_argument("--out", type=Path, help="a folder for search.json and SEARCH.md")
+    parser.add_argument("--kept", type=Path, help="a folder for data that later runs use again")
+    parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
+    options = parser.parse_args(argv)
+    peers_too = ["prisma", "prisma-tuned"] if options.peers else []
+    options.sides = options.sides.split(",") if options.sides else ["ours", *peers_too, TANTIVY]
+    return options
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m ops.bench.search", description="What searches take.")
-    parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=40, help="questions of a kind, of each number of clients")
-    parser.add_argument("--peers", action="store_true", help="@prisma/streams-server, too")
-    parser.add_argument("--beside-appends", action="store_true", help="what appends do to searches, instead")
-    parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
-    options = parser.parse_args()
+
+    options = _options()
     machine.ensure_linux()
-    if options.peers:
+    if any(name.startswith("prisma") for name in options.sides):
         peers.ensure_installed()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
-        folder = Path(name)
-        if options.beside_appends:
-            run_beside_appends(options, folder)
-            print(f"\n{machine.stamp(folder, 'tantivy', 'pyarrow')}")
-            return 0
-        print(f"{options.events} events; {len(QUERIES)} kinds of questions; of deep pages the time is of one\n")
-        print(f"| {' | '.join(HEAD)} |\n| {' | '.join(['---'] * len(HEAD))} |", flush=True)
-        run(options, folder)
-        print(f"\n{machine.stamp(folder, 'tantivy', 'pyarrow')}")
+        folder = options.kept or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        report = search_report.Report.read(options.out)
+        stamp = machine.stamp(folder, "tantivy", "pyarrow")
+        measure(options, folder, report, stamp)
+        print(f"\n{stamp}")
     return 0
 
 

@@ -4,7 +4,9 @@ One client searches as quickly as it is answered, in turns with nothing else and
 to the same stream; and for some events the time is taken from their acknowledgement to the answer that shows them.
 """
 
+import http.client
 import random
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,9 +17,10 @@ import orjson
 from typing_extensions import override
 
 from ops.bench.errors import BenchError
-from ops.bench.events import LogEvents
+from ops.bench.events import SETS
 from ops.bench.search import STREAM, Client
-from ops.bench.search_queries import questions
+from ops.bench.search_queries import NAMES, SEARCH, Question, questions
+from ops.bench.search_report import Line
 from ops.bench.stats import percentile
 
 APPENDS_A_SECOND = 2000
@@ -27,6 +30,12 @@ TURN_S = 4.0
 FRESH = 100
 SETTLE_S = 2.0
 FOUND_S = 30.0
+LOST_MAX = 0.3
+FRESH_P99_MS = 200.0
+LATE_P99_S = 0.005
+SEARCHERS = 16
+LATE_S = 15.0  # a look is ten times a second
+LOOK_S = 0.01
 KINDS = ("rare exact", "filter, newest 20", "bare term")
 
 
@@ -47,14 +56,13 @@ class Fresh(NamedTuple):
     appending: list[float]
 
 
-def beside_appends(port: int, events: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Beside]]:
+def beside_appends(port: int, kind: str, asked: dict[str, list[Question]]) -> Iterator[tuple[str, Beside]]:
     """Both in turns, as the machine is never the same for long."""
-    asked = questions(events)
     for name in KINDS:
         alone, appending, appended = list[float](), list[float](), 0.0
         for _ in range(TURNS):
             alone += _asked(port, [each.asked for each in asked[name]])
-            with _appending(port) as load:
+            with _appending(port, kind) as load:
                 time.sleep(SETTLE_S)
                 done, began = load.done, time.monotonic()
                 appending += _asked(port, [each.asked for each in asked[name]])
@@ -72,14 +80,17 @@ def beside_appends(port: int, events: Sequence[dict[str, Any]]) -> Iterator[tupl
         )
 
 
-def freshness(port: int) -> Fresh:
+def freshness(port: int, kind: str) -> Fresh:
     """By an id that no other event has."""
-    return Fresh(_fresh(port, appending=False), _fresh(port, appending=True))
+    return Fresh(_fresh(port, kind, appending=False), _fresh(port, kind, appending=True))
 
 
 def _asked(port: int, asked: Sequence[dict[str, Any]]) -> list[float]:
     """The times of searches, for as long as a turn is."""
-    client, seconds, ends = Client(port), list[float](), time.monotonic() + TURN_S
+    client, seconds = Client(port), list[float]()
+    for each in asked:  # what is opened once is open
+        client.ask("POST", f"{STREAM}/_search", orjson.dumps(each))
+    ends = time.monotonic() + TURN_S
     while time.monotonic() < ends:
         began = time.perf_counter()
         status, _ = client.ask("POST", f"{STREAM}/_search", orjson.dumps(asked[len(seconds) % len(asked)]))
@@ -89,18 +100,18 @@ def _asked(port: int, asked: Sequence[dict[str, Any]]) -> list[float]:
     return seconds
 
 
-def _fresh(port: int, *, appending: bool) -> list[float]:
+def _fresh(port: int, kind: str, *, appending: bool) -> list[float]:
     client, seconds = Client(port), list[float]()
     draw = random.Random(time.time_ns())  # noqa: S311 - ids that were never used
-    source = LogEvents()
-    with _appending(port) if appending else nullcontext():
+    source, name = SETS[kind](), NAMES[kind].id
+    with _appending(port, kind) if appending else nullcontext():
         time.sleep(SETTLE_S)
         for _ in range(FRESH):
-            one = orjson.loads(source.batch(1))[0] | {"requestId": f"{draw.getrandbits(128):032x}"}
+            one = orjson.loads(source.batch(1))[0] | {name: f"{draw.getrandbits(128):032x}"}
             client.good("POST", STREAM, orjson.dumps([one]))
             began = time.perf_counter()
             while True:
-                _, view = client.search({"q": f'requestId:"{one["requestId"]}"'})
+                _, view = client.search({"q": f'{name}:"{one[name]}"'})
                 if view["hits"]:
                     break
                 if time.perf_counter() - began > FOUND_S:
@@ -113,10 +124,10 @@ def _fresh(port: int, *, appending: bool) -> list[float]:
 class _Load(threading.Thread):
     """Appends at a rate, a few events at a time; what was late is caught up with."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, kind: str) -> None:
         super().__init__(name="appends", daemon=True)
         self._client = Client(port)
-        source = LogEvents()
+        source = SETS[kind]()
         self._bodies = [source.batch(BATCH) for _ in range(200)]
         self.ended = threading.Event()
         self.done = 0
@@ -131,8 +142,8 @@ class _Load(threading.Thread):
 
 
 @contextmanager
-def _appending(port: int) -> Iterator[_Load]:
-    load = _Load(port)
+def _appending(port: int, kind: str) -> Iterator[_Load]:
+    load = _Load(port, kind)
     load.start()
     try:
         yield load
@@ -141,15 +152,120 @@ def _appending(port: int) -> Iterator[_Load]:
         load.join()
 
 
-def rows(port: int, events: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Both, in words."""
-    for name, found in beside_appends(port, events):
-        yield (
-            f"{name}: {found.alone:.0f}/s alone (p99 {1000 * found.alone_p99_s:.1f} ms), {found.appending:.0f}/s "
-            f"beside {found.appended:.0f} appends/s (p99 {1000 * found.appending_p99_s:.1f} ms): "
-            f"{100 * (1 - found.appending / found.alone):.0f} % fewer"
+def lines(port: int, kind: str, events: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """All of it."""
+    asked = questions(kind, events)
+    count = Client(port).good("GET", f"{STREAM}/_details")["stream"]["next_offset"]
+    about = (kind, int(count))
+    for name, found in beside_appends(port, kind, asked):
+        lost = 1 - found.appending / found.alone
+        said = (
+            f"{found.alone:.0f}/s alone (p99 {1000 * found.alone_p99_s:.1f} ms), {found.appending:.0f}/s beside "
+            f"{found.appended:.0f} appends/s (p99 {1000 * found.appending_p99_s:.1f} ms): {100 * lost:.0f} % fewer"
         )
-    fresh = freshness(port)
-    for title, seconds in (("alone", fresh.alone), ("beside appends", fresh.appending)):
+        yield Line(*about, name, said, f"loses less than {100 * LOST_MAX:.0f} %", lost < LOST_MAX)
+    fresh = freshness(port, kind)
+    for title, seconds in (("idle", fresh.alone), ("beside appends", fresh.appending)):
         p50, p99 = (1000 * percentile(seconds, share) for share in (0.5, 0.99))
-        yield f"append to found, {title}: p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+        said = f"p50 {p50:.1f} ms, p99 {p99:.1f} ms"
+        yield Line(*about, f"append to found, {title}", said, f"p99 within {FRESH_P99_MS:.0f} ms", p99 <= FRESH_P99_MS)
+    yield from others(port, about, [each.asked for some in asked.values() for each in some if each.route == SEARCH])
+
+
+# --- what searches do to others ---
+
+
+def others(port: int, about: tuple[str, int], asked: Sequence[dict[str, Any]]) -> Iterator[Line]:
+    """Health and catch-up alone, and while many search at once; and how late the event loop of the node is then."""
+    alone = _served(port)
+    with _searching(port, asked):
+        time.sleep(SETTLE_S)
+        before = _late(port)
+        time.sleep(LATE_S)
+        late = _late(port) - before
+        beside = _served(port)
+    for title, found in (("alone", alone), (f"beside {SEARCHERS} searches at once", beside)):
+        p50, p99 = (1000 * percentile(found.health, share) for share in (0.5, 0.99))
+        yield Line(*about, f"`/health`, {title}", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms", "", None)
+        yield Line(*about, f"catch-up, {title}", f"{found.mb_s:.0f} MB/s", "", None)
+    bound = late.percentile(0.99)
+    said = f"p99 at most {1000 * bound:.1f} ms of {late.looks} looks"
+    yield Line(*about, f"event loop late beside {SEARCHERS} searches", said, "p99 below 5 ms", bound <= LATE_P99_S)
+
+
+class Served(NamedTuple):
+    health: list[float]
+    mb_s: float
+
+
+class Late(NamedTuple):
+    """How late the loop was: how often up to each bound, in seconds."""
+
+    counts: dict[float, int]
+
+    def __sub__(self, other: "Late") -> "Late":
+        return Late({bound: count - other.counts.get(bound, 0) for bound, count in self.counts.items()})
+
+    @property
+    def looks(self) -> int:
+        return max(self.counts.values(), default=0)
+
+    def percentile(self, share: float) -> float:
+        return min((bound for bound, count in self.counts.items() if count >= share * self.looks), default=0.0)
+
+
+def _served(port: int) -> Served:
+    """One client looks whether it is well, one reads from the beginning, for as long as a turn is."""
+    size, ends = 0, time.monotonic() + TURN_S
+    health: list[float] = []
+
+    def look() -> None:
+        client = Client(port)
+        while time.monotonic() < ends:
+            began = time.perf_counter()
+            client.good("GET", "/health")
+            health.append(time.perf_counter() - began)
+            time.sleep(LOOK_S)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    offset = "-1"
+    while time.monotonic() < ends:
+        connection.request("GET", f"{STREAM}?offset={offset}")
+        reply = connection.getresponse()
+        size += len(reply.read())
+        offset = reply.headers["stream-next-offset"]
+        if reply.headers.get("stream-up-to-date"):
+            offset = "-1"
+    thread.join()
+    return Served(health, size / TURN_S / 1e6)
+
+
+@contextmanager
+def _searching(port: int, asked: Sequence[dict[str, Any]]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def search(first: int) -> None:
+        client, number = Client(port), first
+        while not ended.is_set():
+            client.ask("POST", f"{STREAM}/_search", orjson.dumps(asked[number % len(asked)]))
+            number += 1
+
+    threads = [threading.Thread(target=search, args=(first,), daemon=True) for first in range(SEARCHERS)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _late(port: int) -> Late:
+    status, said = Client(port).ask("GET", "/metrics")
+    if status != 200:  # noqa: PLR2004
+        raise BenchError("the node shows no metrics")
+    found = re.findall(r'streams_loop_lag_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)', said.decode())
+    return Late({float(bound): int(float(count)) for bound, count in found})

@@ -270,7 +270,7 @@ async def test_a_busy_minute_at_an_edge_is_read_by_itself(tmp_path: Path) -> Non
         await append(node, A, [{"at": T0 + 20 * number, "level": "x", "ms": 1} for number in range(9000)])
         await sealed(node)
         assert await FakeDriver(node).finish()
-        asked = {"rollup": "all", "interval": "1m", "begin": T0 + 15_000, "to": T0 + 160_010}
+        asked: dict[str, Any] = {"rollup": "all", "interval": "1m", "begin": T0 + 15_000, "to": T0 + 160_010}
         view = await found(node, **asked)
         counts = [group["measures"]["n"]["count"] for bucket in view["buckets"] for group in bucket["groups"]]
         assert counts == [45 * 50, 60 * 50, 40 * 50 + 1]

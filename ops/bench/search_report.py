@@ -1,0 +1,185 @@
+"""What was measured of searches, on disk, and as a page: tables, and what was to be reached beside what was."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ops.bench.search_cells import CLIENTS, Cell
+
+OURS, BARE = "ours", "tantivy"
+PEERS = ("prisma", "prisma-tuned")
+TITLES = {OURS: "Streams Node", BARE: "Tantivy alone", "prisma": "peer, as it comes", "prisma-tuned": "peer, tuned"}
+SLOW_MS = 20.0  # a peer that takes so long is to be beaten by far
+TIMES_FASTER = {1: 5.0, 8: 10.0}
+BARE_TIMES, BARE_MS = 2.0, 3.0
+HEAD = """# What searches take
+
+`python -m ops.bench.search` made this page; [README.md](README.md) says how, and what is done to be fair.
+
+- Times are milliseconds of one answer, or of one page where several are asked for, as clients in Python on the same two
+  cores see them; p50 / p95 / p99.
+- *Tantivy alone* is one merged index in the process of the client: no HTTP, no records of hits, nobody else.
+- *Peer* is `@prisma/streams-server`, fully indexed; *not 200* counts its answers with another status or without
+  complete coverage, whose times are those of what it did instead.
+- A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
+  and of what was missed only that with a large margin means something; processor time does not have this weakness.
+- *Cold*: started again without its copies of objects, with files that the system has forgotten; the first question.
+"""
+
+
+class Line(NamedTuple):
+    """Something that was measured beside appends; `met` says whether it is within the bound, if it has one."""
+
+    events: str
+    size: int
+    name: str
+    said: str
+    bound: str
+    met: bool | None
+
+
+class Verdict(NamedTuple):
+    cell: Cell
+    against: str
+    bound_ms: float
+    met: bool
+
+
+class Report:
+    def __init__(self, cells: Iterable[Cell], lines: Iterable[Line], stamps: Mapping[str, str]) -> None:
+        self.cells = {each.key: each for each in cells}
+        self.lines = {each[:3]: each for each in lines}
+        self.stamps = dict(stamps)
+        self._new: set[str] = set()
+
+    @classmethod
+    def read(cls, folder: Path | None) -> "Report":
+        if folder is None or not (folder / "search.json").exists():
+            return cls((), (), {})
+        raw = json.loads((folder / "search.json").read_text())
+        return cls((Cell(*each) for each in raw["cells"]), (Line(*each) for each in raw["lines"]), raw["stamps"])
+
+    def add(self, cell: Cell) -> None:
+        self.cells[cell.key] = cell
+        self._new.add(f"{cell.size} {cell.events}, {TITLES[cell.side]}")
+
+    def add_line(self, line: Line) -> None:
+        self.lines[line[:3]] = line
+        what = "processor time" if line.name.startswith("processor") else "beside appends"
+        self._new.add(f"{line.size} {line.events}, {what}")
+
+    def write(self, folder: Path | None, stamp: str) -> None:
+        """The load says whether others had the machine meanwhile: each client and each thread of a server is one."""
+        if folder is None or not self._new:
+            return
+        stamp = f"{stamp}; load average {os.getloadavg()[0]:.1f}"
+        self.stamps |= dict.fromkeys(self._new, stamp)
+        rows = ",\n".join(json.dumps(each) for each in self.cells.values())
+        lines = ",\n".join(json.dumps(each) for each in self.lines.values())
+        stamps = json.dumps(self.stamps, indent=1, sort_keys=True)
+        (folder / "search.json").write_text(
+            f'{{"cells": [\n{rows}\n],\n"lines": [\n{lines}\n],\n"stamps": {stamps}}}\n'
+        )
+        (folder / "SEARCH.md").write_text("\n".join(self.page()) + "\n")
+
+    # --- the page ---
+
+    def page(self) -> Iterator[str]:
+        yield HEAD
+        yield from self._targets()
+        for events, count in sorted({each[:2] for each in self.cells}):
+            yield from self._table(str(events), int(str(count)))
+        yield from self._beside()
+        yield "\n## When and where\n"
+        for name, stamp in sorted(self.stamps.items()):
+            yield f"- {name}: {stamp}"
+
+    def _targets(self) -> Iterator[str]:
+        verdicts = [each for cell in self.cells.values() for each in self.verdicts(cell)]
+        missed = [each for each in verdicts if not each.met]
+        yield "## What was to be reached\n"
+        yield "| target | cells | met |\n| --- | --- | --- |"
+        for against in dict.fromkeys(each.against for each in verdicts):
+            some = [each for each in verdicts if each.against == against]
+            yield f"| {against} | {len(some)} | {sum(each.met for each in some)} |"
+        failing = [cell for cell in self.cells.values() if cell.side == OURS]
+        yield f"| every answer is 200 and complete | {len(failing)} | {sum(not cell.failed for cell in failing)} |"
+        alike = list(self._alike())
+        yield f"| the same is shown as by others, where there is one order | {len(alike)} | {sum(alike)} |"
+        bound = [line for line in self.lines.values() if line.met is not None]
+        for line in bound:
+            yield f"| {line.name}, {line.size} {line.events}: {line.bound} | 1 | {int(bool(line.met))} |"
+        if missed:
+            yield "\nMissed:\n\n| events | query | clients | state | p50 ms | at most | target |\n" + "| --- " * 7 + "|"
+        for each in missed:
+            cell = each.cell
+            yield (
+                f"| {cell.size} {cell.events} | {cell.query} | {cell.clients} | {cell.state} | {cell.p50_ms:.2f} | "
+                f"{each.bound_ms:.2f} | {each.against} |"
+            )
+
+    def verdicts(self, cell: Cell) -> Iterator[Verdict]:
+        """What one cell of this node is judged by."""
+        if cell.side != OURS or cell.state != "warm":
+            return
+        bare = self.cells.get((*cell.key[:2], BARE, *cell.key[3:]))
+        if bare is not None:
+            bound = BARE_TIMES * bare.p50_ms + BARE_MS
+            against = f"p50 within 2x of Tantivy alone and 3 ms; clients: {cell.clients}"
+            yield Verdict(cell, against, bound, cell.p50_ms <= bound)
+        for name in PEERS:
+            theirs = self.cells.get((*cell.key[:2], name, *cell.key[3:]))
+            if theirs is None:
+                continue
+            if theirs.p50_ms >= SLOW_MS:
+                times = TIMES_FASTER[cell.clients]
+                against = (
+                    f"{times:.0f}x faster than the {TITLES[name]} that takes 20 ms or more, {cell.clients} clients"
+                )
+                yield Verdict(cell, against, theirs.p50_ms / times, cell.p50_ms <= theirs.p50_ms / times)
+            else:
+                against = f"never slower than the {TITLES[name]}"
+                yield Verdict(cell, against, theirs.p50_ms, cell.p50_ms <= theirs.p50_ms)
+
+    def _alike(self) -> Iterator[bool]:
+        for cell in self.cells.values():
+            if cell.side != OURS:
+                continue
+            for side in (BARE, *PEERS):
+                other = self.cells.get((*cell.key[:2], side, *cell.key[3:]))
+                numbers = set() if other is None else cell.same.keys() & other.same.keys()
+                if other is not None and numbers:
+                    yield all(cell.same[each] == other.same[each] for each in numbers)
+
+    def _table(self, events: str, count: int) -> Iterator[str]:
+        some = [cell for cell in self.cells.values() if (cell.events, cell.size) == (events, count)]
+        sides = [side for side in TITLES if any(cell.side == side for cell in some)]
+        yield f"\n## {count:,} events of the set `{events}`\n"
+        yield f"| query | clients | {' | '.join(TITLES[side] for side in sides)} |\n{'| --- ' * (len(sides) + 2)}|"
+        for name in dict.fromkeys(cell.query for cell in some):
+            for state, clients in (*(("warm", each) for each in CLIENTS), ("cold", 1)):
+                found = [self.cells.get((events, count, side, name, state, clients)) for side in sides]
+                if any(found):
+                    label = str(clients) if state == "warm" else f"{clients}, cold"
+                    yield f"| {name} | {label} | {' | '.join(map(_shown, found))} |"
+
+    def _beside(self) -> Iterator[str]:
+        if not self.lines:
+            return
+        yield (
+            "\n## Beside appends, beside searches, and processor time\n\n| events | what | measured | bound | met |\n"
+            + "| --- " * 5
+            + "|"
+        )
+        for line in self.lines.values():
+            met = "" if line.met is None else ("yes" if line.met else "no")
+            yield f"| {line.size} {line.events} | {line.name} | {line.said} | {line.bound} | {met} |"
+
+
+def _shown(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    failed = f"; {cell.failed} of {cell.asked} not 200" if cell.failed else ""
+    return f"{cell.p50_ms:.2f} / {cell.p95_ms:.2f} / {cell.p99_ms:.2f}{failed}"
