@@ -10,22 +10,31 @@ Mended, against the description of the original; everything that it accepts is a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from streams_node.schema.errors import SchemaRefused
 from streams_node.schema.lens import Lens
 from streams_node.schema.pointers import Tokens, index_of
 from streams_node.schema.pointers import parse as pointer
 from streams_node.schema.transforms import PARTIAL
-from streams_node.schema.values import same, type_name
+from streams_node.schema.values import key_of, type_name
 
 Schema = Any  # a dict or a bool; None where there is none
 Op = Mapping[str, Any]
 
 
 def prove(lens: Lens, old: Schema, new: Schema) -> dict[str, Any]:
-    """The lens document with its defaults filled in, or the first operation that cannot be shown to fit."""
-    return {**lens.document, "ops": _prove_ops(lens.ops, old, new)}
+    """The lens document with its defaults filled in, or the first operation that cannot be shown to fit.
+
+    Lists of a schema are made ready once for all operations: to hold thousands of values against thousands, one by one
+    and for each operation anew, took hours, and all other declarations of the node waited for it.
+    """
+    token = _known.set({})
+    try:
+        return {**lens.document, "ops": _prove_ops(lens.ops, old, new)}
+    finally:
+        _known.reset(token)
 
 
 def _prove_ops(ops: Sequence[Op], old: Schema, new: Schema) -> list[dict[str, Any]]:
@@ -159,8 +168,8 @@ def _head(op: Op, old: Schema, new: Schema, *_: Sequence[Op]) -> dict[str, Any]:
 def _never_empty(schema: Schema) -> bool:
     if not isinstance(schema, dict):
         return False
-    values = _values(schema)
-    if values is not None and all(isinstance(value, list) and value for value in values):
+    listed = _values(schema)
+    if listed is not None and listed.never_empty:
         return True
     least = schema.get("minItems")
     return isinstance(least, int | float) and least >= 1
@@ -270,9 +279,7 @@ def required(schema: Schema, path: Tokens) -> bool:
     for token in path:
         if not isinstance(schema, dict):
             return False
-        names = schema.get("required")
-        is_named = isinstance(names, list) and token in names
-        if not is_named and (index_of(token) is None or token in _listed(schema)):
+        if token not in _required(schema) and (index_of(token) is None or token in _listed(schema)):
             return False
         schema = _step(schema, token, loosely=True)
     return True
@@ -302,13 +309,16 @@ def compatible(have: Schema, want: Schema) -> bool:
         return True
     if not isinstance(want, dict):
         return False
-    values = _values(have)
+    values, options = _values(have), _values(want)
     if values is not None:
-        return all(conforms(value, want) for value in values)
+        types = types_of(want)
+        return (options is None or values.keys <= options.allowed) and (
+            types is None or all(_fits(each, types) for each in values.types)
+        )
     sources, targets = types_of(have), types_of(want)
     if sources is not None and targets is not None:
         return all(_fits(source, targets) for source in sources)
-    return _values(want) is None
+    return options is None
 
 
 def _fits(source: str, targets: Sequence[str]) -> bool:
@@ -319,20 +329,53 @@ def conforms(value: Any, want: Schema) -> bool:
     """Whether a value has the type, and is one of the values, that a schema names."""
     if not isinstance(want, dict):
         return want is True
-    if "const" in want and not same(value, want["const"]):
-        return False
-    options = want.get("enum")
-    if isinstance(options, list) and not any(same(value, option) for option in options):
+    options = _values(want)
+    if options is not None and key_of(value) not in options.allowed:
         return False
     types = types_of(want)
     return types is None or _fits(type_name(value), types)
 
 
-def _values(schema: Schema) -> Sequence[Any] | None:
+class _Values:
+    """All values that a schema lists."""
+
+    __slots__ = ("allowed", "keys", "never_empty", "types")
+
+    def __init__(self, lists: Sequence[Sequence[Any]]) -> None:
+        """`const` before `enum`: it is the only value, and is allowed if both say so."""
+        values = lists[0]
+        self.keys = frozenset(map(key_of, values))
+        self.allowed = self.keys.intersection(*(map(key_of, each) for each in lists[1:]))
+        self.types = frozenset(map(type_name, values))
+        self.never_empty = all(isinstance(value, list) and value for value in values)
+
+
+_known: ContextVar[dict[int, tuple[Any, Any]] | None] = ContextVar("known", default=None)  # by identity, of one proof
+T = TypeVar("T")
+
+
+def _once(part: Any, make: Callable[[], T]) -> T:
+    """What is made of a part of a schema, made once in a proof. The part is kept with it, so no other one is there."""
+    known = _known.get()
+    if known is None:
+        return make()
+    found = known.get(id(part))
+    if found is None:
+        found = known[id(part)] = (part, make())
+    made: T = found[1]
+    return made
+
+
+def _values(schema: Schema) -> _Values | None:
     """All values that a schema allows, if it lists them."""
     if not isinstance(schema, dict):
         return None
-    if "const" in schema:
-        return [schema["const"]]
     options = schema.get("enum")
-    return options if isinstance(options, list) else None
+    lists = [each for each in ([schema["const"]] if "const" in schema else None, options) if isinstance(each, list)]
+    return _once(schema, lambda: _Values(lists)) if lists else None
+
+
+def _required(schema: Mapping[str, Any]) -> frozenset[Any]:
+    """The names that a schema requires."""
+    names = schema.get("required")
+    return _once(names, lambda: frozenset(map(key_of, names))) if isinstance(names, list) else frozenset()

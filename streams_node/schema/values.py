@@ -23,15 +23,15 @@ def is_of(value: Any, name: str) -> bool:
     return own == name or (name == "number" and own == "integer")
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equality of JSON values: `true` is not 1, and 1.0 is."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return bool(one == other)
+def key_of(value: Any) -> Any:
+    """What is equal, and has one hash, for values that are the same in JSON: `true` is not 1, and 1.0 is."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, list):
+        return ("list", *map(key_of, value))
+    if isinstance(value, dict):
+        return ("dict", frozenset((name, key_of(each)) for name, each in value.items()))
+    return value
 
 
 def text_of(value: Any) -> str:

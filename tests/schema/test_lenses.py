@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_node.schema import lens as lenses
+from streams_node.schema import proof
 from streams_node.schema.errors import LensFailed, SchemaRefused
 from streams_node.schema.lens import STEPS_MAX, Room
 from streams_node.schema.promotion import Promoter
-from streams_node.schema.proof import prove
+from streams_node.schema.proof import compatible, prove
+from streams_node.schema.values import TYPE_NAMES, is_of, key_of
 from tests.schema.messages import lens
 
 BIG = 1 << 20
@@ -208,6 +210,75 @@ def test_a_rename_may_go_into_an_array_that_a_later_wrap_makes() -> None:
     prove(lenses.parse(lens(rename, wrap)), OLD, new({"b": A}))
     with pytest.raises(SchemaRefused, match="rename schema incompatible"):
         prove(lenses.parse(lens(rename)), OLD, new({"b": A}))
+
+
+LISTED = st.recursive(
+    st.sampled_from([None, True, False, 0, 1, 1.0, 1.5, 2**53 + 1, float(2**53), "", "1", "a"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+    max_leaves=4,
+)
+SHAPES = st.fixed_dictionaries(
+    {},
+    optional={
+        "const": LISTED,
+        "enum": st.lists(LISTED, max_size=4),
+        "type": st.lists(st.sampled_from(TYPE_NAMES), max_size=3) | st.sampled_from(TYPE_NAMES),
+    },
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of JSON values: `true` is not 1, and 1.0 is."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+def naively(have: Any, want: Any) -> bool:
+    """Value by value."""
+
+    def fits(value: Any) -> bool:
+        kinds = want.get("type")
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        return (
+            ("const" not in want or same(value, want["const"]))
+            and ("enum" not in want or any(same(value, each) for each in want["enum"]))
+            and (kinds is None or any(is_of(value, kind) for kind in kinds))
+        )
+
+    if "const" in have or "enum" in have:
+        return all(map(fits, [have["const"]] if "const" in have else have["enum"]))
+    return compatible({"type": have["type"]} if "type" in have else {}, want)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(SHAPES, SHAPES)
+def test_what_schemas_list_is_compared_as_json_is(have: Any, want: Any) -> None:
+    assert compatible(have, want) == naively(have, want)
+
+
+def test_long_lists_are_made_ready_once_for_all_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took hours, in the one thread in which all schemas of the node are made."""
+    many: dict[str, Any] = {"enum": [f"v{at}" for at in range(5000)]}
+    old = {"type": "object", "properties": {"a": many, "l": {"enum": [[at] for at in range(5000)]}},
+           "required": [*(f"r{at}" for at in range(5000)), "a", "l"]}  # fmt: skip
+    new_one = {"properties": {"b": dict(many), "l": {}}}
+    steps = [op("copy", **{"from": "/a", "to": "/b"}), op("add", path="/b", schema=True, default="v4999"),
+             op("head", path="/l")]  # fmt: skip
+    seen = 0
+
+    def counted(value: Any) -> Any:
+        nonlocal seen
+        seen += 1
+        return key_of(value)
+
+    monkeypatch.setattr(proof, "key_of", counted)
+    prove(lenses.parse(lens(*[step for _ in range(300) for step in steps])), old, new_one)
+    assert seen < 30_000
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "~f"])
