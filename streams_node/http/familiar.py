@@ -13,7 +13,8 @@ from streams_node.errors import InvalidRequest
 from streams_node.http.headers import RawHeaders, WriteHeaders, collected, is_plain, write_headers
 
 _LINES_BYTES_MAX = 1024  # of most requests; one with a long token is parsed each time
-_KEPT_MAX = 512  # at most some 2 MB: a client whose lengths vary needs one for each
+_HEADERS_MAX = 32  # parsed, a hundred tiny ones take forty times their bytes
+_KEPT_MAX = 512  # at most some 4 MB: a client whose lengths vary needs one for each
 _SEEN_MAX = 4096  # hashes of lines that came once: what has an id of its own in each request never comes again
 _METHOD = b"POST "
 _VERSION = b" HTTP/1.1\r\n"
@@ -61,7 +62,7 @@ class FamiliarLines:
 
     def learn(self, lines: bytes, headers: RawHeaders, length: int) -> None:
         """Note lines that the parser has taken, of a request that leaves its connection open, with this much body."""
-        if len(lines) > _LINES_BYTES_MAX or lines in self._kept:
+        if len(lines) > _LINES_BYTES_MAX or len(headers) > _HEADERS_MAX or lines in self._kept:
             return
         seen = hash(lines)
         if seen not in self._seen:

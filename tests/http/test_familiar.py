@@ -215,10 +215,13 @@ def test_what_is_known_is_bounded() -> None:
         assert len(lines.known) <= 512
     for _again in range(3):
         lines.learn(b"x" * 1025, headers, 1)
+        lines.learn(b"a:\r\n" * 33, [(b"a", b"")] * 33, 1)
         lines.learn(b"content-type: a, twice", [*headers, *headers], 1)
         lines.learn(b"stream-seq: 1", [*headers, (b"stream-seq", b"1")], 1)
         lines.learn(b"content-type: none", [(b"content-type", b"none")], 1)
-    assert not {b"x" * 1025, b"content-type: a, twice", b"stream-seq: 1", b"content-type: none"} & set(lines.known)
+    assert not {b"x" * 1025, b"a:\r\n" * 33, b"content-type: a, twice", b"stream-seq: 1", b"content-type: none"} & set(
+        lines.known
+    )
 
 
 def test_a_key_is_asked_for_each_time(tmp_path: Path, known: list[bool]) -> None:
