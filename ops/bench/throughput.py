@@ -22,13 +22,14 @@ CELLS = ("append-1k-c64-s64", "append-200-c64-s64", "json-batch")
 SHARE_MIN = 0.7
 WARM_S = 3.0
 WORK, REST = "at work", "at rest"
+NOISE = "noise"
 _Rates = dict[str, list[float]]
 
 
 def measure(cell: AppendCell, folder: Path, rounds: int) -> _Rates:
     """Appends a second of both, round by round; each round begins with the other one."""
     servers = [Server(spec_of(WORK, {}), folder / "work"), Server(spec_of(REST, AT_REST), folder / "rest")]
-    rates: _Rates = {WORK: [], REST: []}
+    rates: _Rates = {WORK: [], REST: [], NOISE: []}
     try:
         for server in servers:
             server.start()
@@ -37,7 +38,9 @@ def measure(cell: AppendCell, folder: Path, rounds: int) -> _Rates:
         for number in range(rounds):
             for server in servers if number % 2 else servers[::-1]:
                 with server.awake():
-                    rates[server.name].append(cell.measure(server, number)["appends_s"])
+                    found = cell.measure(server, number)
+                    rates[server.name].append(found["appends_s"])
+                    rates[NOISE].append(found["others_percent"])
         _check(*servers)
     finally:
         for server in servers:
@@ -57,9 +60,11 @@ def row(cell: AppendCell, rates: _Rates) -> tuple[str, float]:
     shares = [work / rest for work, rest in zip(rates[WORK], rates[REST], strict=True)]
     share = statistics.median(shares)
     cells = [
-        f"{statistics.median(rates[name]):,.0f} ({min(rates[name]):,.0f}-{max(rates[name]):,.0f})" for name in rates
+        f"{statistics.median(rates[name]):,.0f} ({min(rates[name]):,.0f}-{max(rates[name]):,.0f})"
+        for name in (WORK, REST, NOISE)
     ]
-    return f"| {cell.info.title} | {' | '.join(cells)} | {share:.2f} ({min(shares):.2f}-{max(shares):.2f}) |", share
+    shown = f"{share:.2f} ({min(shares):.2f}-{max(shares):.2f})"
+    return f"| {cell.info.title} | {' | '.join([*cells[:2], shown, cells[2]])} |", share
 
 
 def main() -> int:
@@ -77,13 +82,14 @@ def main() -> int:
             cell.info.name: cell
             for cell in append_cells(seconds=options.seconds, warmup_seconds=WARM_S, body_folder=folder / "bodies")
         }
-        print(f"| appends a second | tiers {WORK} | tiers {REST} | share, at least {SHARE_MIN} |")
-        print("| --- | ---: | ---: | ---: |")
+        print(f"| appends a second | tiers {WORK} | tiers {REST} | share, at least {SHARE_MIN} | noise % |")
+        print("| --- | ---: | ---: | ---: | ---: |")
         for chosen in options.cells.split(","):
             line, share = row(known[chosen], measure(known[chosen], folder / chosen, options.rounds))
             print(line, flush=True)
             problems += [f"{chosen}: {share:.2f}"] if share < SHARE_MIN else []
         print(f"\nMedian (range) of {options.rounds} rounds of {options.seconds:g} s each.")
+        print("`noise` is the share of the machine that went to neither node nor loader meanwhile.")
         print(f"{SQLITE_ACK}; objects in a folder, synced.")
         print(machine.stamp(folder, "pyarrow"))
     for problem in problems:

@@ -63,7 +63,8 @@ def section_of(part: Part, arguments: list[str]) -> tuple[str, bool]:
     done = subprocess.run([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True, check=False)
     lines = [line for line in done.stdout.strip().splitlines() if not line.startswith("minute ")]
     shown = "\n".join(["```", *lines, "```"] if part.fenced else lines)
-    return f"`python -m {' '.join(command)}`, {began}.\n\n{shown}", not done.returncode
+    told = re.sub(r" --dir \S+", "", " ".join(command))
+    return f"`python -m {told}`, {began}.\n\n{shown}", not done.returncode
 
 
 def main() -> int:
