@@ -49,7 +49,7 @@ def build(order: Order) -> Built:
             rows = rows.without(pa.array(stuck, pa.int64()))
             stretches = stretches_of(rows)
         written = list(_files(order, folder, rows, stretches))
-        ends = write_ends(db, folder / f"{_fresh_id()}.ends", rows, stretches, taken.marked)
+        ends = write_ends(db, folder, rows, stretches, taken.marked)
     return Built(
         after_row=order.after_row,
         through_row=taken.through_row,

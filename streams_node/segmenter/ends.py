@@ -1,5 +1,6 @@
 """What the catalogue learns from the rows of a seal: how far each stream goes, and what its producers sent last."""
 
+import hashlib
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -25,18 +26,22 @@ _PIECES = re.split(r"(?<=:)0", encode(_ZEROS).decode() + "\n")
 
 
 def write_ends(
-    db: sqlite3.Connection, path: Path, rows: Rows, stretches: Stretches, marked: list[tuple[int, int]]
+    db: sqlite3.Connection, folder: Path, rows: Rows, stretches: Stretches, marked: list[tuple[int, int]]
 ) -> Path | None:
-    """The lines of all these streams in a file; None when there are none."""
+    """The lines of all these streams in a file, whose name is its checksum; None when there are none."""
     if not len(stretches.streams):
         return None
     marks, producers = _marks(db, stretches.streams, marked)
     ends = _ends(db, rows._replace(columns=rows.columns.take(pc.subtract(stretches.ends, 1))))
     told = pc.is_in(ends.column("id"), value_set=pa.array(marks, pa.int64()))
-    with path.open("xb") as file:
-        file.write(_lines(ends.filter(pc.invert(told))))
-        more = [End(**end, **marks[end["id"]]) for end in ends.filter(told).to_pylist()]
-        file.write(encode_all([*more, *producers]))
+    more = [End(**end, **marks[end["id"]]) for end in ends.filter(told).to_pylist()]
+    parts = [_lines(ends.filter(pc.invert(told))), encode_all([*more, *producers])]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    path = folder / f"{digest.hexdigest()}.ends"
+    with path.open("wb") as file:
+        file.writelines(parts)
     return path
 
 

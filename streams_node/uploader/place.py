@@ -6,9 +6,10 @@ made must not become the object that the catalogue names.
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from pathlib import Path
 
 from streams_node.errors import ObjectDamaged
-from streams_node.objects import RetryingStore, Stored, WriteId
+from streams_node.objects import RetryingStore, Stored, WriteId, checksum_of
 from streams_node.objects.threads import Threads
 from streams_node.placement.made import Made
 from streams_node.protocol.numbers import StreamId
@@ -39,6 +40,12 @@ class Placer:
             if isinstance(outcome, BaseException):
                 raise outcome
         crash_point("upload.after")
+
+    async def prove(self, ends: Iterable[Path | None]) -> None:
+        """The names of these files are the checksums of their lines for the catalogue."""
+        for file in ends:
+            if file is not None and await self._threads.run(checksum_of, file) != file.stem:
+                raise ObjectDamaged(file.stem, "these lines for the catalogue were changed before they were published")
 
     async def _one(self, made: Made) -> None:
         facts = made.facts

@@ -193,6 +193,7 @@ class Uploader:
         began = time.monotonic()
         try:
             await self._placer.place(made for seal in seals for made in seal.objects)
+            await self._placer.prove(seal.ends for seal in seals)
             if not await self._placed(rewrites):
                 return
             placed = time.monotonic()

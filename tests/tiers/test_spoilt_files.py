@@ -32,8 +32,8 @@ def bucket_of(kind: str, folder: Path) -> Bucket:
     return memory_bucket() if kind == "memory" else folder_bucket(folder / "bucket")
 
 
-# Lines for the catalogue have no checksum of their own before they are part of a generation.
-@pytest.mark.parametrize(("files", "harm"), [("*.parquet", flip), ("*.parquet", remove), ("*.ends", remove)])
+@pytest.mark.parametrize("harm", [flip, remove])
+@pytest.mark.parametrize("files", ["*.parquet", "*.ends"])
 @pytest.mark.parametrize("kind", ["memory", "folder"])
 def test_what_was_sealed_is_sealed_anew(tmp_path: Path, kind: str, files: str, harm: Harm) -> None:
     bucket = bucket_of(kind, tmp_path)
