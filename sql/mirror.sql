@@ -1,7 +1,7 @@
 -- The database `catalogue/mirror.db`: the catalogue as of one generation. It can be made anew at any time, so it has no
 -- migrations: one of another layout is dropped. Before the first name: its layout.
 
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- Header and checksum of the generation that it stands for.
 CREATE TABLE state (
@@ -31,7 +31,8 @@ CREATE TABLE streams (
     source       INTEGER,
     fork_seq     INTEGER,
     fork_sub     INTEGER,
-    earliest_seq INTEGER NOT NULL
+    earliest_seq INTEGER NOT NULL,
+    ts           INTEGER                       -- of what a fork shares
 ) STRICT;
 
 CREATE UNIQUE INDEX streams_by_name ON streams (bucket, name);
@@ -181,13 +182,13 @@ DELETE FROM tombstones WHERE bucket = ? AND name = ?;
 -- name: put_stream
 -- A stream as it is now; its end stays.
 INSERT INTO streams (id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted,
-                     source, fork_seq, fork_sub, earliest_seq)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                     source, fork_seq, fork_sub, earliest_seq, ts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET bucket = excluded.bucket, name = excluded.name, content_type = excluded.content_type,
         created_us = excluded.created_us, ttl_s = excluded.ttl_s, expires_us = excluded.expires_us,
         first_epoch = excluded.first_epoch, epochs = excluded.epochs, profile = excluded.profile,
         soft_deleted = excluded.soft_deleted, source = excluded.source, fork_seq = excluded.fork_seq,
-        fork_sub = excluded.fork_sub, earliest_seq = excluded.earliest_seq;
+        fork_sub = excluded.fork_sub, earliest_seq = excluded.earliest_seq, ts = coalesce(excluded.ts, ts);
 
 -- name: drop_name
 -- A name that died.
@@ -296,7 +297,7 @@ SELECT bucket, name, epoch, stream, deleted_us FROM tombstones ORDER BY bucket, 
 -- name: all_streams
 -- For a snapshot.
 SELECT id, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted, source, fork_seq,
-       fork_sub, earliest_seq
+       fork_sub, earliest_seq, ts
   FROM streams ORDER BY id;
 
 -- name: all_schemas
@@ -365,7 +366,7 @@ SELECT s.bucket, s.name, s.id, s.content_type, s.created_us, s.ttl_s, s.expires_
 -- Their ends, as published: there is no log row left of any.
 INSERT INTO main.heads (stream, next_seq, last_row, ordinal, position, ts, anchor_1, anchor_2, anchor_3, anchor_4, closed,
                         schema_version, producers, stream_seq, closed_by, closed_epoch, closed_seq)
-SELECT s.id, coalesce(e.next_seq, s.fork_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.position, 0), coalesce(e.ts, s.created_us), 0, 0, 0, 0,
+SELECT s.id, coalesce(e.next_seq, s.fork_seq, 0), 0, coalesce(e.ordinal, 0), coalesce(e.position, 0), coalesce(e.ts, s.ts, s.created_us), 0, 0, 0, 0,
        coalesce(e.closed, 0), coalesce(e.schema_version, 0),
        (SELECT count(*) FROM mirror.producers AS p WHERE p.stream = s.id),
        e.stream_seq, e.closed_by, e.closed_epoch, e.closed_seq

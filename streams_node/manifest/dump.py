@@ -101,12 +101,12 @@ def _large(db: sqlite3.Connection) -> Iterator[Record]:
 
 def _stream(row: tuple[Any, ...]) -> Stream:
     (stream, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted,
-     source, fork_seq, fork_sub, earliest_seq) = row  # fmt: skip
+     source, fork_seq, fork_sub, earliest_seq, ts) = row  # fmt: skip
     return Stream(
         id=stream, bucket=bucket, name=name, content_type=content_type, created_us=created_us, ttl_s=ttl_s,
         expires_us=expires_us, first_epoch=first_epoch, epochs=() if epochs == "[]" else _epochs.decode(epochs),
         profile=profile, soft_deleted=bool(soft_deleted), source=source, fork_seq=fork_seq, fork_sub=fork_sub,
-        earliest_seq=earliest_seq,
+        earliest_seq=earliest_seq, ts=ts,
     )  # fmt: skip
 
 

@@ -166,14 +166,14 @@ def _schema(row: tuple[int, str, str | None]) -> Schema:
 
 def _stream(row: tuple[object, ...]) -> Stream:
     (stream, bucket, name, content_type, created_us, ttl_s, expires_us, first_epoch, epochs, profile, soft_deleted,
-     source, fork_seq, fork_sub, earliest_seq) = row  # fmt: skip
+     source, fork_seq, fork_sub, earliest_seq, ts) = row  # fmt: skip
     return msgspec.convert(
         {
             "t": "stream", "id": stream, "bucket": bucket, "name": name, "content_type": content_type,
             "created_us": created_us, "ttl_s": ttl_s, "expires_us": expires_us, "first_epoch": first_epoch,
             "epochs": _epochs.decode(epochs) if isinstance(epochs, str) else (), "profile": profile,
             "soft_deleted": bool(soft_deleted), "source": source, "fork_seq": fork_seq, "fork_sub": fork_sub,
-            "earliest_seq": earliest_seq,
+            "earliest_seq": earliest_seq, "ts": ts,
         },
         Stream,
     )  # fmt: skip

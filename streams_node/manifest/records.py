@@ -93,6 +93,7 @@ class Stream(_Line, frozen=True, kw_only=True, tag="stream"):
     fork_seq: Number | None = None
     fork_sub: Number | None = None
     earliest_seq: Number = 0
+    ts: Number | None = None  # of a fork, whose times go on from those that it shares: before it has an end of its own
 
 
 class Schema(_Line, frozen=True, kw_only=True, tag="schema"):

@@ -45,7 +45,7 @@ from streams_node.manifest.statements import mirror_layout, mirror_statements
 from streams_node.placement.made import ObjectFacts
 from streams_node.testing.crashpoints import crash_point
 
-_LAYOUT = 3
+_LAYOUT = 4
 _BATCH_ROWS = 5000
 _CACHE_KIB = 64 * 1024
 _SQL = mirror_statements()
@@ -237,7 +237,7 @@ def _put_streams(db: sqlite3.Connection, records: list[Stream], fresh: object) -
         (
             each.id, each.bucket, each.name, each.content_type, each.created_us, each.ttl_s, each.expires_us,
             each.first_epoch, _epochs(each), each.profile, int(each.soft_deleted), each.source, each.fork_seq,
-            each.fork_sub, each.earliest_seq,
+            each.fork_sub, each.earliest_seq, each.ts,
         )
         for each in records
     ]  # fmt: skip

@@ -56,6 +56,7 @@ RECORDS: list[st.SearchStrategy[Record]] = [
         id=numbers, bucket=numbers, name=names, content_type=names, created_us=numbers, ttl_s=maybe, expires_us=maybe,
         first_epoch=numbers, epochs=st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple), profile=names,
         soft_deleted=st.booleans(), source=maybe, fork_seq=maybe, fork_sub=maybe, earliest_seq=numbers,
+        ts=maybe,
     ),
     st.builds(Gone, bucket=numbers, name=names, epoch=numbers, id=numbers, deleted_us=numbers),
     st.builds(

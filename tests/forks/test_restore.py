@@ -1,11 +1,20 @@
 """Forks out of the bucket: counted anew, and no longer than what they share."""
 
+import asyncio
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from streams_node.manifest import bootstrap
+from streams_node.manifest import Chain, bootstrap
+from streams_node.testing.clock import FakeClock
+from streams_node.testing.inprocess import InProcess
 from tests.catalogue.world import NOW_US, RIVAL, World, retrying
+from tests.http.wire import ask
+from tests.tiers.bucket import memory_bucket
+from tests.tiers.node import JSON, append, create, publish, tiered, walk
+
+SOURCE, FORK = "/v1/stream/source", "/v1/stream/fork"
 
 
 def test_forks_come_back_as_far_as_their_source_was_published(tmp_path: Path) -> None:
@@ -38,3 +47,34 @@ def test_forks_come_back_as_far_as_their_source_was_published(tmp_path: Path) ->
         (alone, None, 0, 0, 1),
     ]
     assert epochs == [(cut, 5, 6)]
+
+
+def test_times_of_a_fork_that_wrote_nothing_yet_are_not_before_those_that_it_shares(tmp_path: Path) -> None:
+    """An entry may be stamped minutes ahead; what a fork of it writes is later than that, also out of the bucket."""
+    bucket, clock = memory_bucket(), FakeClock()
+
+    async def last_write_ms(node: InProcess) -> int:
+        page = json.loads((await ask(node, "GET", "/_default/streams")).body)
+        return int(next(line["last_write_at_ms"] for line in page["streams"] if line["stream_id"] == "fork"))
+
+    async def first() -> int:
+        async with tiered(tmp_path / "first", bucket, clock=clock) as node:
+            await create(node, SOURCE)
+            ahead = {**JSON, "stream-timestamp": str((clock() + 200_000_000) * 1000)}
+            assert (await ask(node, "POST", SOURCE, ahead, b"[1]")).status == 204
+            assert (await ask(node, "PUT", FORK, {"stream-forked-from": SOURCE})).status == 201
+            clock.advance(1000)
+            await append(node, SOURCE, 2)  # this one it does not share
+            await publish(node)
+            return await last_write_ms(node)
+
+    async def second(before: int) -> None:
+        async with tiered(tmp_path / "second", bucket, clock=clock) as node:
+            assert await last_write_ms(node) == before
+            await append(node, FORK, 3)
+            assert await walk(node, FORK) == [1, 3]
+
+    before = asyncio.run(first())
+    assert before == (clock() - 800_000_000) // 1000
+    bootstrap(Chain(bucket.direct()), tmp_path / "second", RIVAL, "there", clock())
+    asyncio.run(second(before))
