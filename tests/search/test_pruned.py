@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from search.language import Compare, Op, matcher, query
@@ -113,6 +113,7 @@ NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.integers(-3, 3))
 OPS = st.sampled_from(["", ">", ">=", "<", "<="])
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(NUMBERS, min_size=1, max_size=5),
     parts=st.lists(st.tuples(OPS, NUMBERS), min_size=1, max_size=3),
