@@ -178,7 +178,9 @@ class Trie(Generic[T]):
     def matching(self, name: Name) -> set[T] | None:
         """Who is to be told of a stream, by glob or by name; None if that is not found out within one slice."""
         found: set[T] = set()
-        return None if any(True for _ in self.slices(name, found)) else found
+        for _ in self.slices(name, found):
+            return None
+        return found
 
     def slices(self, name: Name, found: set[T]) -> Iterator[None]:
         """Add who is to be told of a stream, with a pause after each slice but the last one."""

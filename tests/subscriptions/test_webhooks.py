@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidSignature
 
 from streams_node.subscriptions.deliveries import origin_of
 from streams_node.subscriptions.keys import FILE, Keys
+from streams_node.subscriptions.lanes import stretch_of
 from streams_node.testing.clock import FakeClock
 from tests.subscriptions.receivers import DONE, Call, receiving, said, verified
 from tests.subscriptions.world import Client, code, run, until
@@ -201,6 +202,13 @@ def test_one_receiver_has_one_share_however_its_address_is_written() -> None:
     written = ("https://a.example/x", "https://A.example:443/y", "HTTPS://a.example./", "https://a.example.:443/?z")
     assert {origin_of(url) for url in written} == {"a.example:443"}
     assert len({origin_of(url) for url in ("http://a/", "https://a/", "http://a:81/", "http://b/")}) == 4
+
+
+def test_calls_are_rarer_the_more_appends_there_are_and_the_less_processor() -> None:
+    assert {stretch_of(0, lag_s) for lag_s in (0, 0.01, 10)} == {1}
+    assert [stretch_of(rate, 0.001) for rate in (500, 1000, 3000, 10**6)] == [1.5, 2, 4, 4]
+    assert [stretch_of(1000, lag_s) for lag_s in (0.005, 0.01, 0.02, 10)] == [2, 3, 5, 5]
+    assert stretch_of(10**6, 10) == 13
 
 
 def test_calls_are_paced(tmp_path: Path) -> None:
