@@ -136,6 +136,11 @@ def test_loading_failing_and_partial_answers_have_a_face_of_their_own(browser: B
     expect(page.get_by_role("alert").filter(has_text="The search failed")).to_contain_text("too much to do")
     window.picture("failed")
     page.unroute("**/_search")
+    for title in ("The search failed", "The histogram could not be made"):
+        failure = page.get_by_role("alert").filter(has_text=title)
+        failure.get_by_role("button", name="Try again").click()
+        expect(failure).to_have_count(0)
+    expect(page.locator(".hits tbody tr").first).to_contain_text("warn")
 
     def partial(route: Route) -> None:
         answer = route.fetch()

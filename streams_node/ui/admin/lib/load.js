@@ -11,7 +11,8 @@ export function useLoad(work, deps) {
   const back = returns.value;
   useEffect(() => {
     const stop = new AbortController();
-    state.value = state.peek().data === undefined ? { kind: "loading" } : { ...state.peek(), stale: true };
+    const { data: old, at } = state.peek(); // an earlier failure is none of what is asked now
+    state.value = old === undefined ? { kind: "loading" } : { kind: "ready", data: old, at, stale: true };
     last.current(stop.signal).then(
       (data) => {
         if (!stop.signal.aborted) state.value = { kind: "ready", data, at: Date.now() };

@@ -120,7 +120,7 @@ const example = (search) => {
 function Results({ found, name, search, q, asked, sort, picked, error, end }) {
   const { kind, answer, hits } = found.value;
   if (kind === "idle") return html`<${Empty} title="What are you looking for?" icon="search">Words are looked for in ${(search.defaultFields ?? []).map((each) => each.field).join(", ") || "no field by default"}; <code>field:value</code> in a field.<//>`;
-  if (error) return error.fields?.position === undefined ? html`<${Failure} error=${error} title="The search failed" />` : null;
+  if (error) return error.fields?.position === undefined ? html`<${Failure} error=${error} retry=${() => ask({ name, q: asked, sort, found })} title="The search failed" />` : null;
   if (!answer) return html`<${Loading} what="Searching" rows=${6} />`;
   return html`
     <div class="results" aria-busy=${kind === "asking" ? "true" : "false"}>
