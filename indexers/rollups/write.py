@@ -111,20 +111,40 @@ def build(objects: Iterable[tuple[str, Iterable[Part]]], target: Target) -> Writ
             ordinals = pa.repeat(pa.scalar(ordinal, pa.int32()), table.num_rows)
             found.append(table.set_column(_OBJECT, FAMILY.schema.field(_OBJECT), ordinals))
     with RunWriter(FAMILY, target, names) as writer:
-        if found:
-            writer.write(_added(pa.concat_tables(found)))
+        for tables in _in_order(found):
+            writer.write(_added(pa.concat_tables(tables)))
         return writer.finish()
 
 
 def parts_of(parts: Iterable[Any]) -> list[Any]:
-    """The rows of parts of one object, added up. Who has much of one object makes them of each part of it first."""
-    rows, made = list[Any](), list[Any]()
+    """The rows of parts of one object, added up: a table for each rollup and interval. Who has much of one object makes
+    them of each part of it first.
+    """
+    rows, made = dict[Any, list[Any]](), list[Any]()
     for part in parts:
         if isinstance(part, Part):
-            rows += _rows(part)
+            for interval, table in _rows(part):
+                rows.setdefault((part.rollup, interval), []).append(table)
         else:
             made.append(part)
-    return [*made, _added(pa.concat_tables(rows))] if rows else made
+    return [*made, *(_added(pa.concat_tables(rows.pop(key))) for key in sorted(rows))]
+
+
+def _in_order(found: list[Any]) -> Iterator[list[Any]]:
+    """Tables whose rows come after one another. Those of one stream come by rollup and interval, one at a time.
+
+    With many values of a dimension all of them took twice as much, and a quarter more time.
+    """
+    filled = [table for table in found if table.num_rows]
+    streams = {bound for table in filled for bound in pc.min_max(table.column("stream")).as_py().values()}
+    if len(streams) > 1:
+        yield filled
+        return
+    kinds: dict[tuple[str, int], list[Any]] = {}
+    for table in filled:
+        kinds.setdefault((table.column("rollup")[0].as_py(), table.column("interval")[0].as_py()), []).append(table)
+    for kind in sorted(kinds):
+        yield kinds.pop(kind)
 
 
 def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living] | None = None) -> Written:
@@ -147,8 +167,8 @@ def _added(table: Any) -> Any:
     return summed.select(FAMILY.schema.names).cast(FAMILY.schema).sort_by(_ORDER)
 
 
-def _rows(part: Part) -> Iterator[Any]:
-    """Rows of the format for each interval and measure, in no order."""
+def _rows(part: Part) -> Iterator[tuple[int, Any]]:
+    """An interval, and rows of the format for it and a measure, in no order."""
     times = _column(part.times, pa.int64())
     stream = pa.repeat(pa.scalar(part.stream, pa.int64()), len(times)) if isinstance(part.stream, int) else part.stream
     stream = _column(stream, pa.int64())
@@ -171,7 +191,7 @@ def _rows(part: Part) -> Iterator[Any]:
                 for name, value in constants.items():
                     kind = FAMILY.schema.field(name).type
                     summed = summed.append_column(name, pa.repeat(pa.scalar(value, kind), summed.num_rows))
-                yield summed.select(FAMILY.schema.names).cast(FAMILY.schema)
+                yield interval, summed.select(FAMILY.schema.names).cast(FAMILY.schema)
 
 
 def _measured(measure: Measure, count: int) -> Iterator[tuple[Any, Any]]:

@@ -1,15 +1,21 @@
 """A claim as tasks: plain values in and out."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from indexers.messages import Build, Claim, Failed, IndexObject, Meaning, Merge, StoreAt
+from streams_node.schema.jsontext import loads
 
 # A worker's memory was 190 MB with 17 MB of log events in a task, 310 MB with 67, 480 MB with 150; 32 MiB are about 67.
 TASK_WEIGHT_MAX = 32 << 20
 REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
+
+
+# An entry may be the only one of its windows. Of one with 35 such rows a worker holds 9 kB.
+_WINDOW_WEIGHT = 16
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,21 +41,39 @@ class _Bin(NamedTuple):
 
 def tasks_of(claim: Claim, workers: int, weight_max: int = TASK_WEIGHT_MAX) -> list[Task]:
     """As many tasks as workers, about equal in weight; more if they would be too big, fewer for little work."""
-    total = sum(map(weight_of, claim.work))
+    windows = [windows_of(each) for each in claim.meanings]
+    weights = {id(each): weight_of(each, windows) for each in claim.work}
+    total = sum(weights.values())
     count = min(len(claim.work), max(workers, -(-total // weight_max)))
     bins = [_Bin([], 0) for _ in range(count)]
-    for each in sorted(claim.work, key=weight_of, reverse=True):
+    for each in sorted(claim.work, key=lambda each: weights[id(each)], reverse=True):
         least = min(range(count), key=lambda at: bins[at].weight)
-        bins[least] = _Bin([*bins[least].work, each], bins[least].weight + weight_of(each))
+        bins[least] = _Bin([*bins[least].work, each], bins[least].weight + weights[id(each)])
     return [Task(store=claim.store, meanings=claim.meanings, work=each.work) for each in bins if each.work]
 
 
-def weight_of(work: Build | Merge) -> int:
-    """What has to be fetched for it, and what it is made into."""
+def weight_of(work: Build | Merge, windows: Sequence[int] = ()) -> int:
+    """What has to be fetched for it, and what it is made into. `windows`: of each meaning, see there."""
     if isinstance(work, Build):
         entries = sum(each.end_seq - each.first_seq for each in work.stretches)
-        return work.source.bytes + _ENTRY_WEIGHT * entries
+        rows = sum(
+            windows[each.meaning] * (each.end_seq - each.first_seq)
+            for each in work.stretches
+            if windows and "rollups" in each.families
+        )
+        return work.source.bytes + _ENTRY_WEIGHT * entries + _WINDOW_WEIGHT * rows
     return sum(each.bytes for each in work.inputs)
+
+
+def windows_of(meaning: Meaning) -> int:
+    """How many rows of rollups an entry makes, if it shares its windows with no other one."""
+    if "rollups" not in meaning.configs:
+        return 0
+    registry: Any = loads(bytes(meaning.registry))
+    return sum(
+        len(rollup["intervals"]) * sum(1 + ("histogram" in each) for each in rollup["measures"].values())
+        for rollup in registry["search"]["rollups"].values()
+    )
 
 
 def joined(outcomes: list[Outcome]) -> Outcome:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ from indexers.messages import Claim, StoreAt
 from spark_index.driver.client import Address, NodeClient, Refused
 from spark_index.driver.logs import Log
 from spark_index.driver.loop import Driver, Options
-from spark_index.driver.tasks import tasks_of, weight_of
+from spark_index.driver.tasks import tasks_of, weight_of, windows_of
 from spark_index.session import Session
 from tests.spark.bucket import Bucket, entries
 from tests.spark.fake_node import TOKEN, FakeNode, served
@@ -369,3 +370,27 @@ def test_tasks_hold_all_work_once_are_even_and_not_too_big(sizes: list[int], wor
     assert max(totals, default=0) - min(totals, default=0) <= largest
     assert max(totals, default=0) <= weight_max + largest
     assert len(tasks) <= max(workers, -(-sum(sizes) // weight_max))
+
+
+def test_entries_that_make_many_rows_of_rollups_are_cut_into_smaller_tasks(bucket: Bucket) -> None:
+    """A worker holds all rows of a task: 5 GB of them, with seven intervals of two histograms, were too many."""
+    summary = {"kind": "summary", "field": "n", "histogram": "log2_v1"}
+    rollup = {"intervals": ["1m", "1h", "1d"], "measures": {"n": {"kind": "count"}, "s": summary}}
+    registry = msgspec.Raw(msgspec.json.encode({"search": {"rollups": {"r": rollup}}}))
+    meaning = msgspec.structs.replace(MEANING, registry=registry, configs={"lexicon": "l", "rollups": "r"})
+    builds = [put(bucket, {stream: entries(0, 100)}) for stream in range(1, 9)]
+    rolled = [
+        msgspec.structs.replace(
+            each, stretches=[msgspec.structs.replace(one, families=["rollups"]) for one in each.stretches]
+        )
+        for each in builds
+    ]
+
+    def tasks(work: list[Any]) -> int:
+        claim = Claim(claim="c", fence=1, lease_ms=1, store=store_at(bucket), meanings=[meaning], work=work)
+        return len(tasks_of(claim, 1, 8 * weight_of(builds[0])))
+
+    assert windows_of(meaning) == 9
+    assert windows_of(MEANING) == 0
+    assert tasks(builds) == 1
+    assert tasks(rolled) > 1
