@@ -2,18 +2,20 @@
 
 Starts a node on a folder, declares fields, a routing key and a rollup, and appends events: log events of 460 bytes with
 13 fields, or with `--events archive` events as in the public archive of GitHub, with 18 fields. Then a flush until a
-cold driver (no Java) has covered it; the bulk of the events; a flush of a little at a time to a warm driver; and rest.
-Every number is of one run, and counts once the node says that all of it is covered in every family.
+cold driver (no Java) has covered it; the bulk of the events; all of it built anew with nothing else to do; a flush of a
+little at a time to a warm driver; and rest. Every number is of one run, and counts once the node says that all of it is
+covered in every family.
 
-    python -m ops.bench.indexing [--mib 256] [--flushes 12] [--events log|archive] [--work-dir DIR]
+    python -m ops.bench.indexing [--mib 512] [--flushes 20] [--events log|archive] [--work-dir DIR]
 
 With `--peers`, the time until a full history is in all companions, and the memory of that, beside
 `@prisma/streams-server`: see indexing_peers.py.
 
-    python -m ops.bench.indexing --peers [--segments 32] [--events log|archive] [--work-dir DIR]
+    python -m ops.bench.indexing --peers [--segments 32] [--events log|archive] [--only NAME] [--work-dir DIR]
 """
 
 import argparse
+import math
 import socket
 import statistics
 import subprocess
@@ -43,6 +45,7 @@ READY_S = 60.0
 COVERED_S = 1800.0
 LOOK_S = 0.05
 IDLE_S = 20.0
+REST_S = 3.0  # so long without a claim: nothing is left to do
 
 
 class Watch(threading.Thread):
@@ -185,11 +188,34 @@ class Run:
         return all(each["fully_indexed_uploaded_segments"] for each in families)
 
     def timed(self) -> tuple[float, float]:
-        """Seconds from the end of a flush until it is covered, and of processor time of indexing."""
+        """Seconds until a flush is covered: since it was asked for, and since it was done."""
+        asked = time.monotonic()
         self.flush()
-        cpu, begun = indexing_cpu(self._node), time.monotonic()
+        done = time.monotonic()
         self.covered()
-        return time.monotonic() - begun, indexing_cpu(self._node) - cpu
+        covered = time.monotonic()
+        return covered - asked, covered - done
+
+    def rebuilt(self) -> float:
+        """Seconds until all is covered anew."""
+        asked = time.monotonic()
+        _good(self._http.post(f"{STREAM}/_index/rebuild", json={"anew": True}))
+        self.covered()
+        return time.monotonic() - asked
+
+    def rested(self) -> float:
+        """Seconds until nothing is built or merged any more, which takes a little longer to be seen."""
+        began = busy = time.monotonic()
+        while time.monotonic() - busy < REST_S:
+            seen = self._overview()
+            if seen["claims"] or seen["due_entries"]:
+                busy = time.monotonic()
+            time.sleep(LOOK_S)
+        return busy - began
+
+    def _overview(self) -> dict[str, Any]:
+        found: dict[str, Any] = _good(self._http.get("/v1/server/_index")).json()
+        return found
 
 
 def measure(run: Run, node: int, mib: int, flushes: int) -> Iterator[tuple[str, str]]:
@@ -197,35 +223,58 @@ def measure(run: Run, node: int, mib: int, flushes: int) -> Iterator[tuple[str, 
     run.declare()
     run.append(WARM_EVENTS)
     entry_bytes = run.raw / run.entries
-    seconds, _ = run.timed()
-    yield "flush to covered, driver cold (no Java yet)", f"{seconds:.1f} s"
+    yield (
+        "flush to covered, driver cold (no Java yet)",
+        "{:.1f} s since it was asked for, {:.1f} s since it was done".format(*run.timed()),
+    )
     watch = Watch(node)
     watch.start()
     before, cpu = run.raw, indexing_cpu(node)
     run.append(round(mib * MIB / entry_bytes))
-    seconds, _ = run.timed()
-    cpu, raw = indexing_cpu(node) - cpu, (run.raw - before) / 1e6
+    _, seconds = run.timed()
+    covered_cpu, raw = indexing_cpu(node) - cpu, (run.raw - before) / 1e6
+    later = run.rested()
+    cpu = indexing_cpu(node) - cpu
+    yield "bulk", f"{raw:.0f} MB of {entry_bytes:.0f} B events, indexed as they come"
+    yield "bulk, from the last flush to covered", f"{seconds:.1f} s, to all merges {seconds + later:.1f} s"
+    yield "bulk, processor time to covered", f"{covered_cpu:.1f} s: {raw / covered_cpu:.1f} MB a second of one core"
+    yield (
+        f"bulk, processor time with all merges (then objects: {_index_objects(run.status())})",
+        f"{cpu:.1f} s: {raw / cpu:.1f} MB a second of one core",
+    )
+    mark, began = proc.cpu_mark(node), time.monotonic()
+    seconds, raw = run.rebuilt(), run.raw / 1e6
+    noise = proc.others_percent(mark, proc.cpu_mark(node), time.monotonic() - began)
+    yield f"all {raw:.0f} MB anew, to covered", f"{seconds:.1f} s: {raw / seconds:.1f} MB/s, noise {noise:.0f} %"
+    run.rested()
     watch.stop()
-    yield "bulk", f"{raw:.0f} MB of {entry_bytes:.0f} B events"
-    yield "bulk, from the last flush to covered", f"{seconds:.1f} s"
-    yield "bulk, processor time of indexing, merges too", f"{cpu:.1f} s: {raw / cpu:.1f} MB a second of one core"
     yield "memory, resident sum, most", f"{watch.rss_most:.0f} MiB"
     parts = ", ".join(f"{kind} {size:.0f}" for kind, size in sorted(watch.most.items()))
     yield "memory, shared pages once, most", f"{sum(watch.most.values()):.0f} MiB ({parts})"
     times = []
+    mark, began = proc.cpu_mark(node), time.monotonic()
     for _ in range(flushes):
         run.append(WARM_EVENTS)
-        times.append(run.timed()[0])
-    times.sort()
-    yield (
-        f"flush of 1.2 MB to covered, driver warm, {flushes} times",
-        (f"p50 {statistics.median(times):.2f} s, most {times[-1]:.2f} s"),
-    )
+        times.append(run.timed())
+    noise = proc.others_percent(mark, proc.cpu_mark(node), time.monotonic() - began)
+    for at, since in enumerate(("asked for", "done")):
+        took = sorted(each[at] for each in times)
+        p95 = took[math.ceil(0.95 * len(took)) - 1]
+        yield (
+            f"flush of 1.2 MB to covered, driver warm, {flushes} times, since it was {since}",
+            f"p50 {statistics.median(took):.2f} s, p95 {p95:.2f} s, most {took[-1]:.2f} s, noise {noise:.0f} %",
+        )
     cpu, begun = indexing_cpu(node), time.monotonic()
     time.sleep(IDLE_S)
     share = 100 * (indexing_cpu(node) - cpu) / (time.monotonic() - begun)
     yield "processor time of the idle driver", f"{share:.2f} % of one core"
     yield "index bytes of raw bytes", f"{_index_bytes(run.status()) / run.raw:.3f}"
+
+
+def _index_objects(status: dict[str, Any]) -> str:
+    """Few of them, for how much was indexed: they were merged."""
+    found = {"lexicon": status["routing_key_lexicon"], "companion": status["bundled_companions"]}
+    return ", ".join(f"{each['object_count']} of {name}" for name, each in found.items())
 
 
 def _index_bytes(status: dict[str, Any]) -> int:
@@ -235,23 +284,29 @@ def _index_bytes(status: dict[str, Any]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ops.bench.indexing", description="What building indexes takes.")
-    parser.add_argument("--mib", type=int, default=256, help="of the bulk")
-    parser.add_argument("--flushes", type=int, default=12, help="of a little, to a warm driver")
+    parser.add_argument("--mib", type=int, default=512, help="of the bulk")
+    parser.add_argument("--flushes", type=int, default=20, help="of a little, to a warm driver")
     parser.add_argument("--work-dir", type=Path, help="on a disk; a temporary folder of it is used")
     parser.add_argument("--events", choices=sorted(SETS), default="log", help="what is appended")
     parser.add_argument("--peers", action="store_true", help="beside @prisma/streams-server")
     parser.add_argument("--segments", type=int, default=32, help="with --peers: full segments of it")
+    parser.add_argument("--only", choices=indexing_peers.SIDES, action="append", help="with --peers: this side")
+    parser.add_argument(
+        "--batches", type=int, help="with --peers: so much, as a run before has said, not so many segments"
+    )
     options = parser.parse_args()
     machine.ensure_linux()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
         folder = Path(name)
         machine.ensure_real_disk(folder)
         if options.peers:
-            indexing_peers.run(options.segments, SETS[options.events], folder)
+            sides = options.only or indexing_peers.SIDES
+            indexing_peers.run(sides, options.segments, options.batches, SETS[options.events], folder)
             return 0
         with running(folder) as (url, node), httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+            run = Run(http, node, SETS[options.events]())
             print("| what | measured |\n| --- | --- |", flush=True)
-            for row, value in measure(Run(http, node, SETS[options.events]()), node, options.mib, options.flushes):
+            for row, value in measure(run, node, options.mib, options.flushes):
                 print(f"| {row} | {value} |", flush=True)
         print(f"\n{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}")
     return 0

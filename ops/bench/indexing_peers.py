@@ -8,7 +8,7 @@ Companions are what is compared: the other server's lexicon and exact runs stop 
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -41,15 +41,28 @@ TUNED = {
     "DS_SEARCH_COMPANION_BATCH_SEGMENTS": "8",
     "DS_SEGMENTER_WORKERS": "2",
 }
-HEAD = ("server", "MB", "segments", "ingest s", "to lag 0 s", "behind ingest s", "CPU s", "memory MiB", "others %")
+SIDES = ("prisma", "prisma-tuned", "ours")
+HEAD = (
+    "server",
+    "MB",
+    "segments",
+    "ingest s",
+    "to lag 0 s",
+    "behind ingest s",
+    "CPU s",
+    "memory MiB",
+    "others %",
+    "lexicon",
+    "exact",
+)
 
 
-def run(segments: int, events: Callable[[], Events], folder: Path) -> None:
-    """Measure all sides one after the other, and print the table."""
+def run(sides: Sequence[str], segments: int, batches: int | None, events: Callable[[], Events], folder: Path) -> None:
+    """Measure sides one after the other, and print the table."""
     peers.ensure_installed()
     print("| " + " | ".join(HEAD) + " |\n|" + " --- |" * len(HEAD), flush=True)
-    batches: int | None = None
-    for spec in (_prisma({}, "as it comes"), _prisma(TUNED, "tuned"), _ours()):
+    for side in sides:
+        spec = _spec(side)
         server = Server(spec, folder / "side")
         try:
             server.start()
@@ -61,7 +74,8 @@ def run(segments: int, events: Callable[[], Events], folder: Path) -> None:
         finally:
             server.stop()
             server.empty_data()
-    print(f"\n{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}, other server {peers.prisma_version()}")
+    print(f"\n{batches} batches of {BATCH_EVENTS} events; ", end="")
+    print(f"{machine.stamp(folder, 'pyspark', 'tantivy', 'pyarrow')}, other server {peers.prisma_version()}")
 
 
 def measured(server: Server, events: Events, segments: int, batches: int | None) -> tuple[tuple[str, ...], int]:
@@ -92,8 +106,16 @@ def measured(server: Server, events: Events, segments: int, batches: int | None)
         f"{tree:.0f}",
         f"{memory.most_mib:.0f}",
         f"{others:.0f}",
+        _lag([status["routing_key_lexicon"]]),
+        _lag(status["exact_indexes"]),
     )
     return cells, batches
+
+
+def _lag(families: list[dict[str, Any]]) -> str:
+    """How far other families are when companions are complete."""
+    most = max(int(each["lag_segments"]) for each in families)
+    return "complete" if not most else f"{most} segments behind"
 
 
 class _Bodies:
@@ -193,6 +215,16 @@ def _pss_mib(pid: int) -> float:
     except OSError:  # it has ended
         return 0.0
     return next((int(line.split()[1]) / proc.KIB_PER_MIB for line in lines if line.startswith("Pss:")), 0.0)
+
+
+def _spec(side: str) -> ServerSpec:
+    match side:
+        case "prisma":
+            return _prisma({}, "as it comes")
+        case "prisma-tuned":
+            return _prisma(TUNED, "tuned")
+        case _:
+            return _ours()
 
 
 def _prisma(settings: dict[str, str], title: str) -> ServerSpec:
