@@ -23,11 +23,10 @@ UPDATE buckets SET streams = streams + ? WHERE id = ?;
 SELECT max(coalesce((SELECT max(id) FROM buckets), 0), (SELECT value FROM node WHERE name = 'bucket_base'));
 
 -- name: list_bucket
--- A page of a bucket's streams in byte order of their ids.
+-- A page of a bucket's streams in byte order of their ids. One bound on each side, as an index has no use for a second.
 SELECT s.id, s.name, s.content_type, s.created_us, h.next_seq, h.ts, h.closed, s.dies_us, s.ttl_s
   FROM streams AS s JOIN heads AS h ON h.stream = s.id
- WHERE s.bucket = :bucket AND s.name > :after AND s.name >= :prefix AND (:prefix_end IS NULL OR s.name < :prefix_end)
-       AND s.soft_deleted = 0
+ WHERE s.bucket = :bucket AND s.name >= :first AND s.name < :end AND +s.name > :after AND s.soft_deleted = 0
  ORDER BY s.name LIMIT :limit;
 
 -- name: list_streams

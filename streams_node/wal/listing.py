@@ -14,6 +14,7 @@ _BUCKETS = sql.queries("buckets")
 _FORKS = sql.queries("forks")
 _LAST_CHAR = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
+_ABOVE_TEXTS = b""  # SQLite sorts every text below every blob
 DEFAULT_BUCKET = "_default"
 
 
@@ -52,6 +53,7 @@ def list_bucket(
 ) -> list[BucketEntry]:
     """A page of a bucket in byte order; streams whose stored end has passed are not on it."""
     entries: list[BucketEntry] = []
+    end = after_prefix(prefix)
     while len(entries) < limit:
         page = [
             BucketEntry._make(row)
@@ -59,8 +61,8 @@ def list_bucket(
                 _BUCKETS.list_bucket,
                 {
                     "bucket": bucket,
-                    "prefix": prefix,
-                    "prefix_end": after_prefix(prefix),
+                    "first": max(prefix, after),  # code points sort as UTF-8 does
+                    "end": _ABOVE_TEXTS if end is None else end,
                     "after": after,
                     "limit": limit,
                 },

@@ -194,6 +194,54 @@ def test_a_page_walks_through_one_stretch_at_most(listed: Listed) -> None:
     assert find_place(listed.db, count, NOW_US) is None
 
 
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sets(
+        st.text(st.sampled_from("ab~Ä\ud7ff\ue000\uffee\U0001f600\U0010ffff"), min_size=1, max_size=3), max_size=30
+    ),
+    st.text(st.sampled_from("ab\ud7ff\U0010ffff"), max_size=2),
+    st.text(st.sampled_from("ab~\ue000\U0010ffff"), max_size=2),
+    st.integers(1, 6),
+)
+def test_a_page_of_a_bucket_is_that_part_of_its_plain_list(
+    there: set[str], prefix: str, after: str, limit: int
+) -> None:
+    listed = Listed()
+    with closing(listed.db):
+        for name in there:
+            listed.create(("a", name))
+            listed.create(("b", name))
+        page = listing.list_bucket(listed.db, 1, prefix, after, limit, NOW_US)
+        plain = sorted((name for name in there if name.startswith(prefix)), key=str.encode)
+        expected = [name for name in plain if name.encode() > after.encode()][:limit]
+        assert [entry.name for entry in page] == expected
+
+
+def test_a_page_of_a_bucket_walks_through_its_own_streams_only(listed: Listed) -> None:
+    """However many are before its prefix, and behind it."""
+    listed.db.execute("BEGIN")
+    for at in range(5000):
+        listed.create(("a", f"{at:04d}"))
+    listed.db.execute("COMMIT")
+    spent = 0
+
+    def count() -> None:
+        nonlocal spent
+        spent += 1
+
+    def steps(prefix: str, after: str) -> int:
+        nonlocal spent
+        spent = 0
+        listing.list_bucket(listed.db, 1, prefix, after, 10, NOW_US)
+        return spent
+
+    listed.db.set_progress_handler(count, 10)
+    first = steps("", "")
+    assert 0 < first < 100
+    for prefix, after in (("", "4980"), ("49", ""), ("4999", ""), ("0", "0500"), ("zzz", ""), ("2", "1"), ("2", "3")):
+        assert steps(prefix, after) <= first + 2, (prefix, after)
+
+
 def test_place_and_page_are_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = Listed(tmp_path / "streams.db")
     for name in "abcd":
