@@ -157,17 +157,18 @@ class Ledger:
             state.held -= 1
         return found if isinstance(found, StreamState) and found.id == state.lineage.source else None
 
-    async def end(self, state: StreamState) -> None:
+    async def end(self, state: StreamState) -> bool:
         """Decide the end of a stream, and of whatever was kept for it alone: one step each, so that none waits for
-        all. A crash between two of them leaves orphans, which `end_streams` finds.
+        all. A crash between two of them leaves orphans, which `end_streams` finds. False: somebody else was first.
         """
         ending: StreamState | None = state
         while ending is not None:
             source = await self.source(ending)
             if (ending.gone and not ending.soft_deleted) or (ending.soft_deleted and ending.forks):
-                return
+                return ending is not state
             self._delete(ending, source)
             ending = source if source is not None and source.soft_deleted and not source.forks else None
+        return True
 
     def _delete(self, state: StreamState, source: StreamState | None) -> None:
         """Without waiting: the name is buried, or hidden as long as there are forks."""

@@ -15,7 +15,9 @@ async def delete_stream(ledger: Ledger, name: Name) -> Batch:
     """Decide the end of a stream; the caller waits for the batch."""
     state = await ledger.living(name)
     ledger.admit(0)
-    await ledger.end(state)
+    if not await ledger.end(state):  # a fork's source had to be loaded: another request was first
+        await ledger.living(name)  # says so
+        raise Missing(f"stream `{name.stream}` was deleted, and made again, at this moment")
     assert state.batch is not None  # noqa: S101 - set by whoever ended it
     return state.batch
 
