@@ -186,7 +186,7 @@ class Answer:
             self._work.families |= _families(asked)
             self._primary_ns_max = _primary(opened, asked.config.primary_timestamp_field, self._state.id)
         kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
-        return answered, kept if whole else answered
+        return answered, kept if whole else _without(answered, ranges_of([*ruled_out], ()))
 
     async def _ruled_out(self, views: "Views", covered: Covered) -> Collection[Covering]:
         """Covers that would have to be fetched, and need not be: nothing in them matches. Scores are of all of them."""

@@ -1,6 +1,7 @@
 """Companions that hold nothing of what is asked are not fetched, and no answer is another for it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,35 @@ async def test_sums_open_what_may_match_only(tmp_path: Path) -> None:
             view = json.loads(reply.body)
             assert (view["matched"], view["coverage"]["complete"]) == (40, True)
             assert (view["coverage"]["indexed_segments"], view["coverage"]["scanned_segments"]) == (opened, 0)
+
+
+@on_loop
+async def test_what_is_ruled_out_is_not_missing_when_the_time_is_over(tmp_path: Path) -> None:
+    from search.engine import Ask, Page, Searcher, TimeOver  # noqa: PLC0415 - loads tantivy
+
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await grown(node)
+    real = Searcher.page
+
+    def half(searcher: Searcher, asked: Ask) -> Page:
+        return replace(real(searcher, asked), timed_out=True)
+
+    def late(*_: object) -> None:
+        raise TimeOver
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Searcher, "page", half)
+        patch.setattr(Searcher, "aggregate", late)
+        async with indexed(tmp_path / "node") as node:
+            view = await found(node, q=ASKED[0], size=500, sort=["offset"], explain=True)
+            assert view["explain"]["pruned"] == 160
+            assert view["coverage"]["possible_missing_events_upper_bound"] == 80
+        async with indexed(tmp_path / "node") as node:
+            aggs = {"hours": {"date_histogram": {"field": "at", "interval": "1h"}}}
+            body = json.dumps({"aggs": aggs, "q": ASKED[0]}).encode()
+            view = json.loads((await ask(node, "POST", f"{A}/_aggregate", JSON, body)).body)
+            assert view["coverage"]["possible_missing_events_upper_bound"] == 80
 
 
 @on_loop

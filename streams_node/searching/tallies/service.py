@@ -124,8 +124,10 @@ class _One:
                 return [part for each in ranges_of(ruled_out, ()) for part in within(spans, *each)], []
             answered = joined([part for each in cover.of([*ready, *ruled_out]) for part in within(spans, *each)])
             said = await self._ask(opened.searcher, answered)
+            if said == _LATE:
+                return answered, [Range(*span) for span in without(answered, ranges_of(ruled_out, ()))]
             if isinstance(said, str):
-                return (answered, answered) if said == _LATE else ([], [])
+                return [], []
             self._indexed = len(ready)
             self._families = {"col"}
         await self._take(said)
