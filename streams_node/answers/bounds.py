@@ -8,7 +8,7 @@ Dies     holds nothing that is not stored elsewhere.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from search.language import AllOf, AnyOf, Compare, Op, Plan, clauses
 from streams_node.answers.runs import UNUSABLE, run_of
@@ -31,19 +31,31 @@ _KNOWN_MAX = 8192
 _AT_ONCE = 8
 
 
+class Known(NamedTuple):
+    """What is kept of a directory. `stream` is None when entries of several streams are in the companion."""
+
+    bounds: Bounds
+    stream: int | None
+
+
 class Directories:
     """The bounds that companions name. On the event loop."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._known: OrderedDict[str, Bounds] = OrderedDict()
+        self._known: OrderedDict[str, Known] = OrderedDict()
 
     def note(self, made: str, directory: "Directory") -> None:
         """It was read for another reason."""
-        self._known[made] = _bounds(directory)
+        streams = {cover.stream for cover in directory.covers}
+        self._known[made] = Known(_bounds(directory), streams.pop() if len(streams) == 1 else None)
         self._known.move_to_end(made)
         while len(self._known) > _KNOWN_MAX:
             self._known.popitem(last=False)
+
+    def known(self, made: str) -> Known | None:
+        """Without a look at it."""
+        return self._known.get(made)
 
     async def ruled_out(
         self, covers: Sequence[Covering], plan: Plan, pruner: Pruner | None, seconds: float
@@ -79,7 +91,7 @@ class Directories:
         known = self._known.get(cover.made)
         if known is not None:
             self._known.move_to_end(cover.made)
-            return known
+            return known.bounds
         try:
             directory = await self._read(cover)
         except UNUSABLE as problem:  # whoever opens it will say why
@@ -88,7 +100,7 @@ class Directories:
         if directory is None:
             return None
         self.note(cover.made, directory)
-        return self._known[cover.made]
+        return self._known[cover.made].bounds
 
     async def _read(self, cover: Covering) -> "Directory | None":
         from indexers.companion import directory_of  # noqa: PLC0415 - loads tantivy

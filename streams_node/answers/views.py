@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from search.language import Plan
-from streams_node.answers.bounds import Directories
+from streams_node.answers.bounds import Directories, Known
 from streams_node.answers.runs import Runs, run_of
 from streams_node.indexing import Covering
 from streams_node.observe.logs import get_logger
@@ -121,6 +121,10 @@ class Views:
         if not closed:
             return {}
         return await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
+
+    def known(self, made: str) -> Known | None:
+        """What is known of a companion that was asked what it holds, or opened."""
+        return self._directories.known(made)
 
     async def close(self) -> None:
         for task in self._tasks.values():

@@ -13,6 +13,7 @@ from search.engine.bm25 import OfRecords, bm25
 from search.engine.sorting import place_of
 from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
 from streams_node.answers import Indexes, configs_of, filter_want
+from streams_node.answers.bounds import Known
 from streams_node.answers.ranges import Range, within
 from streams_node.answers.views import Opened
 from streams_node.indexing import Covering
@@ -174,7 +175,10 @@ class Answer:
         packs = [mini.pack for mini in covered.minis]
         async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             self._work.open_s = time.monotonic() - began
+            known = [views.known(cover.made) for cover in ruled_out]
+            latest = _primary(opened, known, asked.config.primary_timestamp_field, self._state.id)
             if opened is None:
+                self._primary_ns_max = latest
                 return [part for each in ranges_of([*ruled_out], ()) for part in within(spans, *each)], []
             answered = [part for each in covered.of([*ready, *ruled_out]) for part in within(spans, *each)]
             try:
@@ -184,7 +188,7 @@ class Answer:
             self._work.indexed = len(ready)
             self._work.opened = len(opened.packs)
             self._work.families |= _families(asked)
-            self._primary_ns_max = _primary(opened, asked.config.primary_timestamp_field, self._state.id)
+            self._primary_ns_max = latest
         kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
         return answered, kept if whole else _without(answered, ranges_of([*ruled_out], ()))
 
@@ -339,10 +343,15 @@ def _families(asked: Asked) -> set[str]:
     return found
 
 
-def _primary(opened: Opened, field: str, stream: int) -> int | None:
-    """The latest primary timestamp in companions that are of this stream only."""
+def _primary(opened: Opened | None, ruled_out: Sequence[Known | None], field: str, stream: int) -> int | None:
+    """The latest primary timestamp in companions that are of this stream only: opened ones, and others as known."""
     latest: list[int] = []
-    for pack in opened.packs:
+    for known in ruled_out:
+        if known is None or known.stream != stream:
+            return None
+        if field in known.bounds:
+            latest.append(int(known.bounds[field][1]))
+    for pack in () if opened is None else opened.packs:
         if any(cover.stream != stream for cover in pack.directory.covers):
             return None
         latest += [int(facts.most) for facts in pack.directory.fields if facts.name == field and facts.most is not None]

@@ -21,6 +21,7 @@ from tests.search.test_oracle import pages
 from tests.search.world import CONFIG, JSON, A, append, create, expected, found
 
 HOURS = 6
+LATEST = "2026-01-01T05:39:00.000Z"
 ASKED = (
     'at:>="2026-01-01T04:00:00Z"', 'at:<"2026-01-01T01:30:00Z" OR at:>="2026-01-01T05:00:00Z"', "dur:3002.5",
     "status:777", "level:only3", "dur:>99999", 'at:>="2026-01-01T02:00:00Z" at:<"2026-01-01T03:00:00Z" NOT level:error',
@@ -88,6 +89,20 @@ async def test_sums_open_what_may_match_only(tmp_path: Path) -> None:
             view = json.loads(reply.body)
             assert (view["matched"], view["coverage"]["complete"]) == (40, True)
             assert (view["coverage"]["indexed_segments"], view["coverage"]["scanned_segments"]) == (opened, 0)
+
+
+@on_loop
+async def test_the_latest_primary_timestamp_is_that_of_all_companions_opened_or_not(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await grown(node)
+    for q, cold in (('at:<"2026-01-01T01:30:00Z"', LATEST), ("dur:>99999", LATEST), ("level:only3", None)):
+        async with indexed(tmp_path / "node") as node:
+            for latest, closed in ((cold, True), (LATEST, False)):
+                view = await found(node, q=q, size=500, sort=["offset"], explain=True)
+                assert (view["explain"]["pruned"] > 0) == closed, q
+                assert view["coverage"]["visible_through_primary_timestamp_max"] == latest, q
+                await found(node, q="card", size=500, sort=["offset"])  # opens all
 
 
 @on_loop
