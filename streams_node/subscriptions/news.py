@@ -235,7 +235,10 @@ class News:
 
     async def _match_long(self, name: Name) -> None:
         """Note a stream whose path takes long. What the newest batch began with is not kept: the log knows."""
+        version = self._registry.version
         found = await self._registry.found(name)
+        if self._registry.version != version:
+            self._miss(self.hooked)  # a commit of meanwhile may be news for one that came behind the walk
         state = self._long.pop(name)
         fresh = [
             Fresh(subscription, state, None)

@@ -5,12 +5,14 @@ import json
 from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streams_node.subscriptions import maker, news, patterns, registry
 from streams_node.subscriptions.patterns import Trie, parse
+from streams_node.subscriptions.tables import find_links
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import in_process
 from streams_node.wal.lookup import Name
@@ -149,6 +151,67 @@ def test_what_the_last_life_did_not_note_is_told_of_from_its_beginning(
         run(tmp_path, before)
     monkeypatch.setattr(news.News, "sweep", late_sweep)
     run(tmp_path, after)
+
+
+# --- paths that take long ---------------------------------------------------------------------------------------------
+
+
+class Walks:
+    """Walks along paths come to their second place, and stay there until they are let on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._pauses = 0
+        self.under_way, self.let = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(patterns, "SLICE_PLACES", 0)
+        monkeypatch.setattr(registry, "asyncio", SimpleNamespace(sleep=self._pause))
+
+    async def _pause(self, _: float) -> None:
+        self._pauses += 1
+        if self._pauses > 1:
+            self.under_way.set()
+            await self.let.wait()
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> Walks:
+    return Walks(monkeypatch)
+
+
+async def announced(client: Client, id_: str) -> bool:
+    return any(event["subscription_id"] == id_ for event in await client.events())
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["new", "named"])
+def test_what_is_appended_behind_a_walk_wakes_who_came_behind_it(tmp_path: Path, walks: Walks, *, named: bool) -> None:
+    """The walk finds who was there when it began, and the commit that comes meanwhile is matched by it, too."""
+
+    async def scenario(client: Client) -> None:
+        await client.put("events/a", 1)
+        await client.pull("s")
+        await client.pull("t", "other/*")
+        await client.append("events/a", 2)
+        await walks.under_way.wait()
+        streams = {"streams": ["events/a"]}
+        coming = asyncio.ensure_future(
+            client.of("t", "POST", "/streams", streams) if named else client.pull("u", "*/a")
+        )
+        await until(partial(came, client, "t" if named else "u"))
+        await client.append("events/a", 3)
+        walks.let.set()
+        await until(partial(announced, client, "t" if named else "u"))
+        await coming
+
+    run(tmp_path, scenario)
+
+
+async def came(client: Client, id_: str) -> bool:
+    """Whether a subscription hears of `events/a`, and begins at its end."""
+    context = client.node.context
+    subscription = context.subscriptions.registry.get(id_)
+    if subscription is None:
+        return False
+    names = [Name("events", "a")]
+    return bool(await context.ledger.database.readers.run(find_links, subscription.number, names))
 
 
 # --- little memory ----------------------------------------------------------------------------------------------------
