@@ -24,7 +24,7 @@ from streams_node.read.keyed import Pruner
 from streams_node.searching.aggregated import WINDOW_MS_MAX, Aggregated, Asked, times_of
 from streams_node.searching.blocks import Blocks
 from streams_node.searching.counted import counted
-from streams_node.searching.edges import named
+from streams_node.searching.edges import NAMED_BYTES_MAX, named
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.recount import Recount
 from streams_node.searching.remembered import Kept, Question, Room
@@ -91,6 +91,7 @@ class _One:
         self._stretches: list[Stretch] = []
         self._tables: list[Any] = []  # what is in no stretch
         self._found_by_time = False
+        self._edge_bytes = NAMED_BYTES_MAX  # that may still be read of entries by themselves
         self._blocks: list[Covering] = []  # metric blocks that were counted
 
     async def found(self) -> Aggregated:
@@ -238,10 +239,12 @@ class _One:
         return joined(omitted), joined(recount.looked)
 
     async def _at_edges(self, seqs: Sequence[int], counter: "Counter") -> Any:
-        """What these entries add up to; None when some of them cannot be read."""
+        """What these entries add up to; None when some of them cannot be read, or all are too much for memory."""
         from streams_node.searching.totals import EMPTY  # noqa: PLC0415 - see above
 
-        texts = await texts_of((self._database, self._cold), self._state, seqs, self._asked.until)
+        parts, until = (self._database, self._cold), self._asked.until
+        texts = await texts_of(parts, self._state, seqs, until, bytes_max=self._edge_bytes)
+        self._edge_bytes -= sum(map(len, texts.values()))
         if any(seq not in texts and seq >= self._state.earliest_seq for seq in seqs):
             return None
         self._found_by_time = True

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # it loads tantivy
 log = get_logger(__name__)
 _NAMED_MIN, _NAMED_MAX = 1000, 8192  # entries that are read by themselves: a few minutes of a busy stream,
 _NAMED_BYTES = 4 << 20  # as long as they are about so large in all
+NAMED_BYTES_MAX = 16 << 20  # that are read of them: there they may be much larger than elsewhere in the stream
 _PLACES_MAX = 32  # in which they lie: each is a read of its own
 _NEAR = 64  # entries between two that are read in one go
 _OPENING_SHARE = 0.3  # of the time

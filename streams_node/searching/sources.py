@@ -1,6 +1,7 @@
 """Fetches the records of hits, wherever their entries lie, as they are shown."""
 
 import asyncio
+import sys
 import time
 from bisect import bisect_left
 from collections import OrderedDict
@@ -68,23 +69,40 @@ class Texts:
             self.bytes -= len(gone) + _KEY_BYTES
 
 
+class _Room:
+    """How many bytes of entries there is room for."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    @property
+    def step(self) -> int:
+        """What one of those that read at once may take."""
+        return max(1, self.left // _AT_ONCE)
+
+    def took(self, texts: Iterable[bytes]) -> None:
+        self.left -= sum(map(len, texts))
+
+
 async def texts_of(
-    parts: Parts, state: StreamState, seqs: Iterable[int], until: float, groups: Groups | None = None
-) -> dict[int, bytes]:
+    parts: Parts, state: StreamState, seqs: Iterable[int], until: float, groups: Groups | None = None,
+    *, bytes_max: int = sys.maxsize,
+) -> dict[int, bytes]:  # fmt: skip
     """Entries as they are stored; without those that are trimmed by now, or cannot be had in time.
 
+    Beyond `bytes_max` none is read any more: that of each who reads may pass it by one entry.
     What is known to be sealed comes out of its objects, each looked into once; all else as any read finds it.
     """
     some, decoded = asyncio.Semaphore(_AT_ONCE), groups or Groups(_DECODED_BYTES_MAX)
-    found: dict[int, bytes] = {}
+    found, room = dict[int, bytes](), _Room(bytes_max)
 
     async def sealed(cold: ColdReader, place: Located, held: list[int]) -> None:
         async with some:
-            found.update(await _of_object(cold, state, place, held, until, decoded))
+            found.update(await _of_object(cold, state, place, held, until, decoded, room))
 
     async def one(group: Sequence[int]) -> None:
         async with some:
-            found.update(await _readable(parts, state, group, until))
+            found.update(await _readable(parts, state, group, until, room))
 
     wanted = sorted(set(seqs))
     cold = parts[1]
@@ -96,46 +114,55 @@ async def texts_of(
 
 
 async def _of_object(
-    cold: ColdReader, state: StreamState, place: Located, seqs: list[int], until: float, groups: Groups
+    cold: ColdReader, state: StreamState, place: Located, seqs: list[int], until: float, groups: Groups, room: _Room
 ) -> dict[int, bytes]:
     """What of some entries is in the object that held them a moment ago, or in the one that has replaced it."""
     found: dict[int, bytes] = {}
-    while seqs and time.monotonic() < until:
+    while seqs and room.left > 0 and time.monotonic() < until:
         try:
-            picked = await cold.look(Run(state.id, seqs[0], [place]), partial(_picked, groups, seqs))
+            picked = await cold.look(Run(state.id, seqs[0], [place]), partial(_picked, groups, seqs, room.step))
         except StreamsError:
             break  # who reads on for what is missing will say why
         if not picked:
             break
+        room.took(picked.values())
         found |= picked
         seqs = [seq for seq in seqs if seq not in picked]
     return found
 
 
 def _picked(
-    groups: Groups, seqs: Sequence[int], file: "SealedFile", row: int, start: int, end: int
+    groups: Groups, seqs: Sequence[int], bytes_max: int, file: "SealedFile", row: int, start: int, end: int
 ) -> dict[int, bytes]:
-    """In a thread: at least the first of some entries, of which `start` is in row `row`; then while there is time."""
-    found: dict[int, bytes] = {}
+    """In a thread: at least the first of some entries, of which `start` is in row `row`.
+
+    Then others while there are time and room.
+    """
+    found, size = dict[int, bytes](), 0
     group: Decoded | None = None
     ends = time.monotonic() + _STEP_S
     for seq in seqs[: bisect_left(seqs, end)]:
         at = row + seq - start
+        if size >= bytes_max:
+            break
         if group is None or at >= group.end:
             if found and time.monotonic() > ends:
                 break
             group = groups.get(file, first_group(file.footer, at), commas=False)
         found[seq] = group.entry(at)
+        size += len(found[seq])
     return found
 
 
-async def _readable(parts: Parts, state: StreamState, group: Sequence[int], until: float) -> dict[int, bytes]:
+async def _readable(
+    parts: Parts, state: StreamState, group: Sequence[int], until: float, room: _Room
+) -> dict[int, bytes]:
     """What of a group can be had."""
     try:
-        return await _group(parts, state, group, until)
+        return await _group(parts, state, group, until, room)
     except Gone:
         kept = [seq for seq in group if seq >= state.earliest_seq]
-        return await _readable(parts, state, kept, until) if 0 < len(kept) < len(group) else {}
+        return await _readable(parts, state, kept, until, room) if 0 < len(kept) < len(group) else {}
     except StreamsError as problem:
         if state.gone:
             raise deleted(state) from None
@@ -143,21 +170,22 @@ async def _readable(parts: Parts, state: StreamState, group: Sequence[int], unti
         return {}
 
 
-async def _group(parts: Parts, state: StreamState, group: Sequence[int], until: float) -> dict[int, bytes]:
+async def _group(parts: Parts, state: StreamState, group: Sequence[int], until: float, room: _Room) -> dict[int, bytes]:
     database, cold = parts
     at, end = group[0], group[-1] + 1
     picker = Picker(Spans([Range(at, end)]), group)
     while at < end and len(picker.texts) < len(group):
         seconds = until - time.monotonic()
-        if seconds <= 0:
+        if seconds <= 0 or room.left <= 0:
             break
-        bounds = Bounds(_NOTHING_SHOWN, _STEP_BYTES, seconds)
+        bounds = Bounds(_NOTHING_SHOWN, min(_STEP_BYTES, room.step), seconds)
         try:
             scanned = await read_matching(database, cold, state, at, picker, bounds)
         except StreamsError:
             if not picker.texts or state.gone:
                 raise
             break
+        room.took(text for seq, text in picker.texts.items() if at <= seq < scanned.page.end)
         at = scanned.page.end
     return picker.texts
 

@@ -280,6 +280,24 @@ async def test_a_busy_minute_at_an_edge_is_read_by_itself(tmp_path: Path) -> Non
 
 
 @on_loop
+async def test_large_entries_at_an_edge_are_not_all_read_by_themselves(tmp_path: Path) -> None:
+    """The rest is counted out of its objects, step by step: of 300 of 64 KiB behind 6000 small ones."""
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, DECLARED)
+        await append(node, A, [{"at": T0 + 10 * number, "level": "x", "ms": 1} for number in range(6000)])
+        for _ in range(20):
+            await append(node, A, [{"at": T0 + 60_000 + number, "pad": "x" * 65_536} for number in range(15)])
+        await sealed(node)
+        assert await FakeDriver(node).finish()
+        asked: dict[str, Any] = {"rollup": "all", "interval": "1m", "begin": T0, "to": T0 + 90_000}
+        view = await found(node, **asked)
+        counts = [group["measures"]["n"]["count"] for bucket in view["buckets"] for group in bucket["groups"]]
+        assert counts == [6000, 300]
+        assert view["coverage"]["complete"]
+        assert view["coverage"]["scanned_segments"] > 0
+
+
+@on_loop
 async def test_an_answer_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streams_node.searching.aggregates.GROUPS_MAX", 1)
     async with indexed(tmp_path / "node") as node:

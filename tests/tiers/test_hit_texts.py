@@ -47,9 +47,9 @@ def test_texts_are_those_that_were_appended(tmp_path: Path, monkeypatch: pytest.
     random, entries, read_on = Random(seed), list[str](), list[int]()
     readable = sources._readable
 
-    async def counted(parts: Any, state: Any, group: Any, until: float) -> dict[int, bytes]:
+    async def counted(parts: Any, state: Any, group: Any, *more: Any) -> dict[int, bytes]:
         read_on.extend(group)
-        return await readable(parts, state, group, until)
+        return await readable(parts, state, group, *more)
 
     monkeypatch.setattr(sources, "_readable", counted)
 
@@ -91,6 +91,28 @@ def test_texts_come_out_of_several_row_groups_of_one_object(tmp_path: Path) -> N
                 found = await texts(node, some, known)
                 assert found == {seq: f'"{entries[seq]}"'.encode() for seq in some}
             assert known.groups.decoded > 2
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_texts_are_read_as_long_as_there_is_room(tmp_path: Path, *, sealed: bool) -> None:
+    entries = [f"{number}-{'x' * 10_000}" for number in range(500)]
+    room, at_once = 200_000, 4
+
+    async def run() -> None:
+        async with tiered(tmp_path, memory_bucket(), flush_bytes=8 << 20, flush_bytes_max=8 << 20) as node:
+            await create(node, S)
+            await append(node, S, *entries)
+            if sealed:
+                await publish(node)
+                await texts(node, [0])
+            parts, state = (node.context.database, tiers_of(node).reader), await state_of(node)
+            for some in (range(500), range(0, 500, 70)):  # neighbours, and each by itself
+                found = await texts_of(parts, state, some, time.monotonic() + PATIENCE_S, bytes_max=room)
+                assert found == {seq: f'"{entries[seq]}"'.encode() for seq in found}
+                assert min(room, 10_000 * len(some)) <= sum(map(len, found.values())) <= room + 11_000 * at_once
+            assert await texts_of(parts, state, range(500), time.monotonic() + PATIENCE_S, bytes_max=0) == {}
 
     asyncio.run(run())
 
