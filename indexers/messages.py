@@ -129,6 +129,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
     made: str
     reason: str
+    ended: bool = False  # whoever worked with it was ended: it may be whole, and too much for that process
 
 
 class CommitRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ Keeps    a claim is renewed in a thread of its own while Spark works, so a long 
 
 import contextlib
 import random
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -29,7 +30,8 @@ _BACKOFF_S_MAX = 30.0
 _BYTES_MAX = 256 << 20
 _BYTES_MAX_PER_CORE = 64 << 20
 _LOOK_S = 0.5
-_ENDED_WORKER = ("Python worker exited unexpectedly", "MemoryError")  # as Spark says it; a task says of memory itself
+# As Spark says it; a task says of memory itself. Java's own `OutOfMemoryError` is none: such a JVM is replaced.
+_ENDED_WORKER = re.compile(r"Python worker exited unexpectedly|\bMemoryError\b")
 _LEASE_SHARE = 3  # a renewal may fail twice before a lease ends
 
 
@@ -277,7 +279,7 @@ class _Lease:
 
 def _ended_worker(problem: Exception) -> bool:
     """Whether a task ended its Python worker each time, and nobody there could say why. Java still runs."""
-    return any(sign in str(problem) for sign in _ENDED_WORKER)
+    return _ENDED_WORKER.search(str(problem)) is not None
 
 
 def _shown(problem: Exception) -> str:

@@ -97,9 +97,9 @@ def halves(tasks: list[Task]) -> list[list[Task]]:
 
 
 def failed_of(tasks: list[Task], reason: str) -> Outcome:
-    """Nothing came of any of them: the sources and inputs are named."""
+    """Nothing came of any of them, as they end their worker: the sources and inputs are named."""
     failed = [
-        Failed(made=made, reason=reason[:REASON_CHARS])
+        Failed(made=made, reason=reason[:REASON_CHARS], ended=True)
         for task in tasks
         for work in task.work
         for made in ([work.source.made] if isinstance(work, Build) else [each.made for each in work.inputs])

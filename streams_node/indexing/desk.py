@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import sql
-from indexers.messages import Claim, ClaimRequest, CommitRequest, Merge, RenewRequest, StoreAt
+from indexers.messages import Claim, ClaimRequest, CommitRequest, Failed, Merge, RenewRequest, StoreAt
 from indexers.plan import Family
 from streams_node.config.indexing import IndexSettings
 from streams_node.errors import IndexRefused, LeaseEnded, StreamsError
@@ -195,7 +195,7 @@ class Desk:
 
     async def doubt(self, made: str, reason: str) -> None:
         """A reader could not use an index object: if it is not as it was put, what it covered is indexed again."""
-        await self._input_failed(made, reason)
+        await self._input_failed(Failed(made=made, reason=reason))
         await self._keep_failures()
 
     # --- people ---
@@ -479,7 +479,7 @@ class Desk:
             if failed.made in lease.sources:
                 self.failures.add(failed.made, failed.reason)
             elif any(failed.made in inputs for inputs in lease.merges):
-                await self._input_failed(failed.made, failed.reason)
+                await self._input_failed(failed)
         for made in lease.sources - {failed.made for failed in request.failed}:
             self.failures.forget(made)
         await self._keep_failures()
@@ -489,15 +489,19 @@ class Desk:
             self.changed(stream)
         self._ring()
 
-    async def _input_failed(self, made: str, reason: str) -> None:
-        """Give an index object up that is not as it was put, or that nobody can use."""
+    async def _input_failed(self, failed: Failed) -> None:
+        """Give an index object up that is not as it was put, or that nobody can use.
+
+        One that a driver's memory was too small to merge stays: it serves, and made anew it would be as large.
+        """
+        made, reason = failed.made, failed.reason
         failure = self.failures.add(made, reason)
         row = await self._database.readers.run(_index_object, made)
         if row is None:
             return
         family, size = row
         key = index_key(family, ObjectId(made))
-        if failure.count < _INPUT_FAILURES_MAX and await self._is_there(key, size):
+        if (failed.ended or failure.count < _INPUT_FAILURES_MAX) and await self._is_there(key, size):
             return
         log.warning("an index object is given up; what it covered is indexed again", object=made, reason=reason)
         self.counts["given_up"] += 1

@@ -43,7 +43,7 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
                 seq, record = piece.first + place, piece.records[place]
                 if judged or matches(record):
                     score = wanted.score(record) if scored else None
-                    if (judged and score is None) or (by_score and wanted.top.beyond(first((score,)))):
+                    if (judged and score is None) or (by_score and wanted.top.beyond(first((score or 0.0,)))):
                         continue
                     row = values(record, seq, score or 0.0)
                     wanted.top.take(Hit(rank(row), seq, score, row, piece.texts[place]))

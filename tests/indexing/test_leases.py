@@ -3,12 +3,14 @@
 import asyncio
 import random
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from indexers.messages import Build, CommitRequest, Failed, IndexObject
+from indexers.messages import Build, CommitRequest, Failed, IndexObject, Merge
+from spark_index.driver.tasks import Task, failed_of
 from streams_node.objects.keys import ObjectId, index_key
 from tests.http.wire import ask
 from tests.indexing.world import (
@@ -247,6 +249,33 @@ async def test_an_input_that_is_lost_is_given_up_and_its_entries_indexed_again(t
         await driver.finish()
         assert spans(await covered(node, A)) == [(0, 16)]
         assert lost.made not in {each.made for each in await covered(node, A)}
+
+
+@on_loop
+async def test_inputs_of_a_merge_that_ends_its_worker_each_time_go_on_serving(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        driver = FakeDriver(node)
+        await create(node, A)
+        for _ in range(16):
+            await append(node, A, [{"k": "x"}])
+            await sealed(node)
+            assert await driver.round()
+        inputs = {each.made for each in await covered(node, A)}
+        desk = desk_of(node)
+        now = time.monotonic()
+        for turn in range(5):
+            desk.failures._clock = lambda at=now + 1e6 * turn: at  # type: ignore[misc]  # every rest is over
+            desk._unmerged = None
+            claim = await driver.claim()
+            assert claim is not None
+            assert all(isinstance(each, Merge) for each in claim.work)
+            task = Task(store=claim.store, meanings=claim.meanings, work=claim.work)
+            failed = failed_of([task], "Python worker exited unexpectedly").failed
+            assert {each.made for each in failed} == inputs
+            await driver.commit(CommitRequest(claim=claim.claim, fence=claim.fence, objects=[], failed=failed))
+            assert {each.made for each in await covered(node, A)} == inputs
+        told_of = told(await ask(node, "GET", "/v1/server/_index"))["failed"]
+        assert {each["object"] for each in told_of} == inputs
 
 
 @on_loop

@@ -94,3 +94,16 @@ async def test_what_matches_least_often_counts_most(tmp_path: Path) -> None:
         await append(node, [{"text": "card card card card"}, *[{"text": "card"}] * 8, {"text": "rare other words"}])
         view = await found(node, q="card OR rare")
         assert view["hits"][0]["source"] == {"text": "rare other words"}
+
+
+@on_loop
+async def test_a_small_page_is_the_beginning_of_a_large_one_where_all_scores_are_alike(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"seq": seq, "status": 200 + seq % 2, "text": "card"} for seq in range(300)])
+        for q in ("status:200", "NOT status:200", "card"):
+            for sort in (["_score:asc"], ["_score:asc", "offset:asc"], ["_score"], ["_score:desc", "offset:asc"]):
+                small = await found(node, q=q, size=5, sort=sort)
+                large = await found(node, q=q, size=400, sort=sort)
+                assert small["hits"] == large["hits"][:5], (q, sort)
+                assert len(large["hits"]) == (300 if q == "card" else 150)

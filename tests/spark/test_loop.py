@@ -191,14 +191,15 @@ def test_a_job_that_ends_after_its_lease_commits_nothing(bucket: Bucket, node: F
     assert node.commits == []
 
 
+@pytest.mark.parametrize("problem", ["Job aborted: the worker is gone", "java.lang.OutOfMemoryError: Java heap space"])
 def test_a_job_that_fails_is_given_back_at_once_and_done_by_a_new_session(
-    bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path
+    bucket: Bucket, node: FakeNode, log: Log, tmp_path: Path, problem: str
 ) -> None:
     session = Here()
 
     def fail() -> None:
         if session.ran <= 2:
-            raise RuntimeError("Job aborted: the worker is gone")
+            raise RuntimeError(problem)
 
     session.before = fail
     held = {1: entries(0, 50)}
