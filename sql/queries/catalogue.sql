@@ -18,7 +18,7 @@ SELECT s.id, s.bucket, s.name, s.content_type, s.created_us, s.ttl_s, s.expires_
              FROM (SELECT epoch, first_seq FROM epochs WHERE stream = s.id ORDER BY epoch) AS page) END,
        s.profile, s.soft_deleted, s.source, s.fork_seq, s.fork_sub, s.earliest_seq,
        CASE WHEN s.source IS NULL THEN NULL ELSE (
-           SELECT h.ts FROM heads AS h WHERE h.stream = s.id AND h.ordinal = 0 AND h.ts > s.created_us) END
+           SELECT h.ts FROM heads AS h WHERE h.stream = s.id AND h.ts > s.created_us) END
   FROM (SELECT DISTINCT bucket, name FROM unpublished WHERE change > 0 AND change <= :through AND name IS NOT NULL) AS wanted
   CROSS JOIN streams AS s ON s.bucket = wanted.bucket AND s.name = wanted.name;
 

@@ -140,8 +140,8 @@ class Protocol(HttpToolsProtocol):
         cycle = self.cycle
         headers = cycle.scope["headers"]
         declared = next((value for name, value in headers if name == b"content-length"), b"")
-        if not declared or int(declared) != size - cut.body_at:
-            return False
+        if cut.path != self.url or not declared or int(declared) != size - cut.body_at:
+            return False  # of another protocol's first line, the cut may be behind some of the header lines
         if cycle.keep_alive and not self.expect_100_continue and b"pgrade" not in cut.lines:
             self._familiar.learn(cut.lines, headers, int(declared))
         return True
@@ -217,7 +217,7 @@ class Protocol(HttpToolsProtocol):
         scope = self.scope_of(method, version, raw_path, query, headers)
         self.scope = scope
         waiting = self.cycle
-        self.cycle = cycle = Cycle(self, scope, keep_alive=version != "1.0" and self.parser.should_keep_alive())
+        self.cycle = cycle = Cycle(self, scope, keep_alive=version == "1.1" and self.parser.should_keep_alive())
         if waiting is None or waiting.response_complete:  # type: ignore[redundant-expr]
             if plain:
                 self._undriven = cycle  # driven as soon as its body is whole, or by a task when this feed ends
@@ -293,7 +293,8 @@ class Protocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if len(self.pipeline) <= 1:  # else more would come in for each answer, without end
+            self.flow.resume_reading()
         if self.pipeline:  # also if the connection ends: these came whole before what was wrong with it
             waiting: Any = self.pipeline.pop()[0]
             self._start(waiting)
@@ -388,6 +389,7 @@ class Protocol(HttpToolsProtocol):
             if self.pipeline or not cycle.more_body:  # whole requests are answered first
                 if cycle.more_body:
                     del self.pipeline[0]  # the broken one, the newest of those that wait
+                    cycle.more_body = False  # a client that stops sending now still gets the other answers
                 self._last_word = failure
                 return
             cycle.disconnected = cycle.response_started = True  # this is the answer to the broken one

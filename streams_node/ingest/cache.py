@@ -195,7 +195,8 @@ class StateCache:
         self._load_of(name).calls.append(then)
 
     async def _found(self, name: Name) -> "Loaded":
-        return await self._load_of(name).future(self._loop)
+        # A task that waits for what cannot be cancelled would not be woken by its time limit.
+        return await asyncio.shield(self._load_of(name).future(self._loop))
 
     def _load_of(self, name: Name) -> Load:
         load = self._waiting.get(name)

@@ -454,7 +454,8 @@ class ColdReader:
     def _noted(self, damage: ObjectDamaged) -> ObjectDamaged:
         made = str(damage.facts["object"])
         log.error("a sealed object is damaged", object=made, error=damage.message)
-        damage.message += _WAY_OUT
+        if not damage.message.endswith(_WAY_OUT):  # all who wait for one fetch have it
+            damage.message += _WAY_OUT
         self._damaged[made] = time.monotonic() + _DAMAGED_S, damage
         while len(self._damaged) > _DAMAGED_MAX:
             self._damaged.popitem(last=False)

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import sql
 from streams_node.manifest import Chain, bootstrap
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import InProcess
@@ -47,6 +48,28 @@ def test_forks_come_back_as_far_as_their_source_was_published(tmp_path: Path) ->
         (alone, None, 0, 0, 1),
     ]
     assert epochs == [(cut, 5, 6)]
+
+
+def test_a_fork_is_published_with_the_time_of_what_it_shares_also_before_its_own_entries_are(tmp_path: Path) -> None:
+    async def whole() -> None:
+        clock = FakeClock()
+        async with tiered(tmp_path / "node", memory_bucket(), clock=clock) as node:
+            await create(node, SOURCE)
+            ahead = clock() + 200_000_000
+            reply = await ask(node, "POST", SOURCE, {**JSON, "stream-timestamp": str(ahead * 1000)}, b"[1]")
+            assert reply.status == 204
+            assert (await ask(node, "PUT", FORK, {"stream-forked-from": SOURCE})).status == 201
+            await append(node, FORK, 2)
+            committer = node.context.ledger.committer
+            committer.flush_heads()
+            await committer.settled()
+            lines = sql.queries("catalogue").changed_streams
+            rows = await node.context.database.readers.run(
+                lambda db: db.execute(lines, {"through": 1 << 60}).fetchall()
+            )
+            assert [row[-1] >= ahead for row in rows if row[2] == "fork"] == [True]
+
+    asyncio.run(whole())
 
 
 def test_times_of_a_fork_that_wrote_nothing_yet_are_not_before_those_that_it_shares(tmp_path: Path) -> None:

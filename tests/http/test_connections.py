@@ -73,6 +73,14 @@ def test_what_is_broken_is_answered_behind_what_came_whole_before_it(
     assert content(node, path) == b"one" + b"".join(b",%d" % at for at in range(before))
 
 
+def test_what_came_whole_is_answered_to_a_client_that_stops_sending_behind_something_broken(node: Listener) -> None:
+    broken = b"POST /v1/stream/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"
+    with node.connect() as raw:
+        raw.send(get("/livez") * 2 + broken)
+        raw.half_close()
+        assert [raw.answer().status for _ in range(3)] == [200, 200, 400]
+
+
 def test_a_refusal_arrives_although_the_client_goes_on_sending() -> None:
     """Closing at once, with bytes still coming, would reset the connection and take the answer away from its client."""
     transport, loop = Mock(), Mock()

@@ -27,6 +27,7 @@ class Pipe(asyncio.Transport):
         self.sent = b""
         self.told = asyncio.Event()
         self.closed = False
+        self.reads = True
 
     @override
     def write(self, data: Any) -> None:
@@ -42,10 +43,12 @@ class Pipe(asyncio.Transport):
         self.closed = True
 
     @override
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        self.reads = False
 
     @override
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        self.reads = True
 
     @override
     def get_write_buffer_size(self) -> int:

@@ -41,6 +41,9 @@ class Draw:
     def request(self) -> bytes:
         chance = self.chance
         body = chance.choice(BODIES)
+        if chance.random() < 0.1:  # one that will be known
+            plain = (chance.choice(PATHS[:4]), LINES[0], len(body), body)
+            return b"POST %s HTTP/1.1\r\nhost: a\r\n%s\r\ncontent-length: %d\r\n\r\n%s" % plain
         lines = [
             b"Host: node.test",
             *chance.sample(LINES[:4] if chance.random() < 0.5 else LINES, chance.randint(1, 3)),
@@ -198,6 +201,42 @@ def test_what_goes_on_with_a_head_is_no_request(tmp_path: Path, known: list[bool
             await told(one, client, [data])
             assert known == [False], "it was looked at where it was cut off, too"
             assert (await one.request("GET", "/v1/stream/a")).body == sofar + b"x" * stored
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("version", [b"RTSP/1.1", b"HTTP/0.9", b"HTTP/1.0"])
+def test_lines_are_not_cut_out_of_the_middle_of_others(tmp_path: Path, known: list[bool], version: bytes) -> None:
+    """Else what one client says above its line `X` would hold for everybody who sends what is below it."""
+    below = b"connection: keep-alive\r\ncontent-length: 1\r\n\r\nx"
+    above = b"host: a\r\nauthorization: Bearer x\r\ncontent-type: text/plain\r\nX: HTTP/1.1\r\n"
+
+    async def scenario(one: InProcess, _: InProcess) -> None:
+        for _again in range(3):
+            await told(one, Client(one), [b"POST /v1/stream/a %s\r\n%s%s" % (version, above, below)])
+            answer = await told(one, Client(one), [b"POST /v1/stream/a HTTP/1.1\r\n" + below])
+            assert answer.startswith(b"HTTP/1.1 400 "), answer
+        assert not any(known)
+
+    run(tmp_path, scenario)
+
+
+def test_no_more_requests_are_taken_while_several_wait(tmp_path: Path) -> None:
+    """Each answer would let in another piece of what the client sends, however many wait already."""
+
+    async def scenario(one: InProcess, _: InProcess) -> None:
+        client = Client(one)
+        waiting = client.protocol.pipeline
+        client.protocol.data_received(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n" * 20)
+        seen = []
+        while waiting:
+            seen.append((len(waiting), client.pipe.reads))
+            await asyncio.sleep(0)
+        assert {count for count, _ in seen} >= set(range(2, 20))
+        assert not any(reads for _, reads in seen)
+        await calm(one)
+        assert client.pipe.reads
+        assert client.pipe.sent.count(b"HTTP/1.1 200 OK") == 20
 
     run(tmp_path, scenario)
 

@@ -72,6 +72,27 @@ def test_names_that_come_during_a_load_share_the_next_one(with_node: WithNode) -
     with_node(test)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_lookup_that_hangs_is_given_up_in_time(with_node: WithNode, method: str) -> None:
+    async def test(node: InProcess, _: FakeClock) -> None:
+        states = node.context.ledger.states
+        load, gate = states._load, asyncio.Event()
+
+        async def hanging(names: list[Name]) -> list[Found]:
+            await gate.wait()
+            return await load(names)
+
+        states._load = hanging
+        try:
+            async with asyncio.timeout(30):
+                assert (await ask(node, method, "/v1/stream/nobody")).status == 408
+        finally:
+            gate.set()
+        assert (await ask(node, method, "/v1/stream/nobody")).status == 404
+
+    with_node(test, request_ms_max=100, append_wait_ms_max=50)
+
+
 @pytest.mark.parametrize("live", ["sse", "long-poll"])
 def test_a_reader_that_comes_with_a_writer_is_woken_by_it(with_node: WithNode, live: str) -> None:
     async def test(node: InProcess, _: FakeClock) -> None:
