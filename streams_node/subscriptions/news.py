@@ -224,8 +224,10 @@ class News:
                 await self._leave_some()
             elif self._long_ended:
                 await self._match_ended(self._long_ended[0])
+                await asyncio.sleep(0)
             elif self._long:
                 await self._match_long(next(iter(self._long)))
+                await asyncio.sleep(0)  # most are found at once: thousands would be one turn of the loop
             else:
                 await self._join_some()
 

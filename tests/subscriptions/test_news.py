@@ -12,6 +12,7 @@ import pytest
 
 from streams_node.subscriptions import maker, news, patterns, registry
 from streams_node.subscriptions.patterns import Trie, parse
+from streams_node.subscriptions.subscription import Subscription
 from streams_node.subscriptions.tables import find_links
 from streams_node.testing.clock import FakeClock
 from streams_node.testing.inprocess import in_process
@@ -201,6 +202,41 @@ def test_what_is_appended_behind_a_walk_wakes_who_came_behind_it(tmp_path: Path,
         await until(partial(announced, client, "t" if named else "u"))
         await coming
 
+    run(tmp_path, scenario)
+
+
+def test_others_have_turns_between_streams_that_were_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As all of a commit behind its first paths that take long: each is found at once, and there may be thousands."""
+    turn = 0
+    matched_at: list[int] = []
+    found = registry.Registry.found
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async def noted(self: registry.Registry, name: Name) -> set[Subscription]:
+        matched_at.append(turn)
+        return await found(self, name)
+
+    async def nothing(_: news.News) -> None:
+        """As if the loop had not come to it."""
+
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        with monkeypatch.context() as patched:
+            patched.setattr(news.News, "join", nothing)
+            for number in range(8):
+                await client.put(f"other/x{number}", number)
+        monkeypatch.setattr(registry.Registry, "found", noted)
+        counting = asyncio.ensure_future(count())
+        await client.node.context.subscriptions._news.join()
+        counting.cancel()
+        assert len(set(matched_at)) == len(matched_at) == 8
+
+    monkeypatch.setattr(news, "LONG_MAX", 0)
     run(tmp_path, scenario)
 
 
