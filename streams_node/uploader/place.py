@@ -47,6 +47,18 @@ class Placer:
             if file is not None and await self._threads.run(checksum_of, file) != file.stem:
                 raise ObjectDamaged(file.stem, "these lines for the catalogue were changed before they were published")
 
+    async def refuse_spoilt(self, objects: Iterable[Made], ends: Path | None, failure: Exception) -> None:
+        """After a failure: say so if a file is not there as it was made, since no other try would help."""
+        files = [(made.file, made.facts.sha256) for made in objects if made.facts.made not in self._placed]
+        for file, expected in [*files, *([] if ends is None else [(ends, ends.stem)])]:
+            try:
+                found = await self._threads.run(checksum_of, file)
+            except OSError as reason:
+                why = f"`{file}` cannot be read any more before it is uploaded: {reason.strerror}"
+                raise ObjectDamaged(file.stem, why) from failure
+            if found != expected:
+                raise ObjectDamaged(file.stem, f"`{file}` was changed before it was uploaded") from failure
+
     async def _one(self, made: Made) -> None:
         facts = made.facts
         async with self._at_once:

@@ -200,7 +200,7 @@ class Uploader:
             composed = await self._publisher.publish(seals, rewrites)
         except (OSError, StoreError) as failure:
             for seal in seals:
-                await _refuse_gone(seal.objects, seal.ends, failure)
+                await self._placer.refuse_spoilt(seal.objects, seal.ends, failure)
             raise
         self._last_at = time.monotonic()
         self.observe("upload", placed - began)
@@ -230,7 +230,7 @@ class Uploader:
                 try:
                     await self._placer.place(rewrite.outputs)
                 except (OSError, StoreError) as failure:
-                    await _refuse_gone(rewrite.outputs, None, failure)
+                    await self._placer.refuse_spoilt(rewrite.outputs, None, failure)
                     raise
             except ObjectDamaged as lost:
                 self.failures += 1
@@ -283,13 +283,6 @@ class Uploader:
                 wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
             else:
                 done, wait_s = through, _BACKOFF_S
-
-
-async def _refuse_gone(objects: list[Made], ends: Path | None, failure: Exception) -> None:
-    """After a failure: say so if that was because a file has been removed, which no other try would bring back."""
-    for file in [*(made.file for made in objects), *([] if ends is None else [ends])]:
-        if not await asyncio.to_thread(file.exists):
-            raise ObjectDamaged(file.stem, f"`{file}` was removed before it was uploaded") from failure
 
 
 def _remove(file: Path) -> None:

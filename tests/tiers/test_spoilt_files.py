@@ -3,14 +3,23 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from streams_node.errors import ObjectDamaged, PreconditionFailed
 from streams_node.manifest import Chain
 from streams_node.manifest.verify import verify
-from streams_node.placement.made import Rewrite
+from streams_node.objects import RetryingStore, WriteId, checksum_of
+from streams_node.objects.counts import RequestCounts
+from streams_node.objects.folder.store import FolderStore
+from streams_node.objects.keys import ObjectId, pack_key
+from streams_node.objects.threads import Threads
+from streams_node.placement.made import Made, Rewrite
 from streams_node.testing.inprocess import InProcess
 from streams_node.uploader import stage as uploader_stage
+from streams_node.uploader.place import Placer
 from tests.http.wire import ask
 from tests.tiers.bucket import Bucket, folder_bucket, memory_bucket
 from tests.tiers.node import append, create, evict, objects, publish, tiered, tiers_of, until, walk
@@ -28,12 +37,20 @@ def remove(path: Path) -> None:
     path.unlink()
 
 
+def unreadable(path: Path) -> None:
+    """A folder can be opened as little as a file on a bad block can be read."""
+    path.unlink()
+    path.mkdir()
+
+
 def bucket_of(kind: str, folder: Path) -> Bucket:
     return memory_bucket() if kind == "memory" else folder_bucket(folder / "bucket")
 
 
-@pytest.mark.parametrize("harm", [flip, remove])
-@pytest.mark.parametrize("files", ["*.parquet", "*.ends"])
+@pytest.mark.parametrize(
+    ("files", "harm"),
+    [("*.parquet", flip), ("*.parquet", remove), ("*.parquet", unreadable), ("*.ends", flip), ("*.ends", remove)],
+)
 @pytest.mark.parametrize("kind", ["memory", "folder"])
 def test_what_was_sealed_is_sealed_anew(tmp_path: Path, kind: str, files: str, harm: Harm) -> None:
     bucket = bucket_of(kind, tmp_path)
@@ -63,7 +80,28 @@ def test_what_was_sealed_is_sealed_anew(tmp_path: Path, kind: str, files: str, h
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("harm", [flip, remove])
+def test_a_file_that_changed_behind_a_put_whose_answer_was_lost_is_not_tried_for_ever(tmp_path: Path) -> None:
+    file, made = tmp_path / "a.parquet", "ab" * 16
+    file.write_bytes(b"as it was made")
+    key = pack_key(ObjectId(made))
+    facts: Any = SimpleNamespace(made=made, stream=None, sha256=checksum_of(file), key=lambda: key)
+    store = RetryingStore(FolderStore.open(tmp_path / "bucket"), RequestCounts())
+    store.put(key, file, write_id=WriteId(made))  # it arrived, and nobody was told
+    flip(file)
+
+    async def run() -> None:
+        threads = Threads(1, "test")
+        placer, sealed = Placer(store, threads, 1), [Made(facts, file)]
+        with pytest.raises(PreconditionFailed) as failed:
+            await placer.place(sealed)
+        with pytest.raises(ObjectDamaged, match="was changed before it was uploaded"):
+            await placer.refuse_spoilt(sealed, None, failed.value)
+        await threads.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("harm", [flip, remove, unreadable])
 def test_what_was_merged_is_merged_anew(tmp_path: Path, harm: Harm, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, spoilt = memory_bucket(), list[Path]()
     place = uploader_stage.Uploader._placed
