@@ -3,7 +3,7 @@
 Owns     the queue of what commits brought, `subscription_links` of streams that join by a glob, and the log row up to
          which all of them have joined.
 Pulls    batches that have just been stored. A commit is held against the trie and costs what its streams' paths cost;
-         a path that takes long is matched beside the commits, slice by slice.
+         a path that takes long is matched beside the commits and the joining of others, slice by slice.
 Hands on names in `pending` of subscriptions, each once it has its link; rings.
 Keeps    what is acknowledged decides, and it is in the database: memory only says where to look. What memory had no
          room for (`missed`) is found there again: links behind their streams by `refill`, streams without a link by
@@ -14,6 +14,7 @@ Dies     at any step: the next start sweeps from the row that was stored last, a
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from streams_node.errors import StreamsError
@@ -45,6 +46,8 @@ LONG_MAX = 4  # paths of one commit that take long; the others are not even trie
 BEGINNING = "-1"
 _SLICE = 500  # links of one commit, streams of one look
 _BACKOFF_S = 1.0
+_LONG_WAIT_S = 0.1  # for paths that take long: what is found later is told of later
+_LOOK_S = 0.01  # how often a walk lets others join
 _RATE_S, _RATE_OLD_S = 0.1, 1.0  # how long appends are counted for a rate, and how long that stands
 _STREAM, _SEQ = 1, 2  # columns of a log row in a batch
 
@@ -72,6 +75,7 @@ class News:
         self._long_ended: list[StreamState] = []
         self._bell = asyncio.Event()
         self._noted = self._linked = 0  # how much was ever queued, and how much of it has its link
+        self._noted_long = self._matched_long = 0  # how many paths were ever left to walks, and how many are matched
         self._progress = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
@@ -172,7 +176,7 @@ class News:
             self._long[state.name] = state
         elif len(self._long) < QUEUE_MAX:
             self._long[state.name] = state
-            self._noted += 1
+            self._noted_long += 1
         else:
             self._miss(through)
 
@@ -206,7 +210,15 @@ class News:
                 self._bell.set()
 
     async def settle(self) -> None:
-        """Wait until everything that is noted by now has its link."""
+        """Wait until everything that is noted by now has its link; not for long for paths that take long, which may be
+        somebody else's: test_a_long_walk_holds_nobody_else_up.
+        """
+        if self._long:
+            long = self._noted_long
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONG_WAIT_S):
+                    while self._matched_long < long:
+                        await self._progress.wait()
         noted = self._noted
         while self._linked < noted:
             await self._progress.wait()
@@ -224,21 +236,19 @@ class News:
                 await self._leave_some()
             elif self._long_ended:
                 await self._match_ended(self._long_ended[0])
-                await asyncio.sleep(0)
             elif self._long:
                 await self._match_long(next(iter(self._long)))
-                await asyncio.sleep(0)  # most are found at once: thousands would be one turn of the loop
             else:
                 await self._join_some()
 
     async def _match_ended(self, state: StreamState) -> None:
-        self._note_end(state, await self._registry.found(state.name))
+        self._note_end(state, await self._found(state.name))
         del self._long_ended[0]
 
     async def _match_long(self, name: Name) -> None:
         """Note a stream whose path takes long. What the newest batch began with is not kept: the log knows."""
         version = self._registry.version
-        found = await self._registry.found(name)
+        found = await self._found(name)
         if self._registry.version != version:
             self._miss(self.hooked)  # a commit of meanwhile may be news for one that came behind the walk
         state = self._long.pop(name)
@@ -247,11 +257,31 @@ class News:
             for subscription in (() if state.gone else found)
             if not subscription.deleted and self._noted_without_link(subscription, state, self.hooked)
         ]
-        if fresh:  # it counts as noted until all of them have their links
-            self._queue += fresh
-            self._noted += len(fresh) - 1
-        else:
-            self._told(1)
+        self._queue += fresh
+        self._noted += len(fresh)
+        self._matched_long += 1
+        self._told(0)
+
+    async def _found(self, name: Name) -> set[Subscription]:
+        """Who is to be told of a stream. Others join meanwhile; the loop has a turn even if that is found at once, as
+        it is for thousands of streams behind a commit's first ones.
+        """
+        walk = asyncio.create_task(self._registry.found(name), name="subscription-walk")
+        try:
+            while not walk.done():
+                await asyncio.wait({walk}, timeout=_LOOK_S)
+                if self._ended:
+                    await self._leave_some()
+                elif self._queue and not self._made_again():
+                    await self._join_some()
+        finally:
+            walk.cancel()
+        return walk.result()
+
+    def _made_again(self) -> bool:
+        """Whether a stream that is to join had a life whose links have yet to go: its new link would go with them."""
+        ended = {state.name for state in self._long_ended}
+        return bool(ended) and any(each.state.name in ended for each in self._queue)
 
     async def _leave_some(self) -> None:
         ended = self._ended[:_SLICE]

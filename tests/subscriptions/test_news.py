@@ -205,6 +205,62 @@ def test_what_is_appended_behind_a_walk_wakes_who_came_behind_it(tmp_path: Path,
     run(tmp_path, scenario)
 
 
+def test_a_long_walk_holds_nobody_else_up(tmp_path: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(client: Client) -> None:
+        await client.put("events/a", 1)
+        await client.pull("s")
+        await client.pull("t", "other/*")
+        await client.append("events/a", 2)
+        await walks.under_way.wait()
+        monkeypatch.setattr(patterns, "SLICE_PLACES", 1000)  # the other paths are short
+        async with asyncio.timeout(5):
+            await client.put("other/b", 1)
+            claim = await client.claim("t")
+            assert [each["path"] for each in claim["streams"]] == ["other/b"]
+            await client.done("t", claim)
+            await client.pull("u", "more/*")
+            assert await has(client, "u", {})
+        assert not await announced(client, "s")
+        walks.let.set()
+        await until(partial(announced, client, "s"))
+
+    run(tmp_path, scenario)
+
+
+def test_a_stream_that_is_made_again_while_its_end_is_matched_keeps_its_new_link(
+    tmp_path: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end takes what links there are by then: the new life joins after it."""
+    looks = 0
+    made_again = news.News._made_again
+
+    def looked(self: news.News) -> bool:
+        nonlocal looks
+        looks += 1
+        return made_again(self)
+
+    async def looked_twice() -> bool:
+        return looks > 1
+
+    async def scenario(client: Client) -> None:
+        await client.pull("s")
+        await client.put("events/a", 1)
+        await client.done("s", await client.claim("s"))
+        monkeypatch.setattr(patterns, "SLICE_PLACES", 0)
+        assert (await client.ask("DELETE", "events/a")).status == 204
+        await walks.under_way.wait()
+        monkeypatch.setattr(patterns, "SLICE_PLACES", 1000)
+        await client.put("events/a", 2)
+        await until(looked_twice)
+        walks.let.set()
+        await until(partial(told_from, client, "events/a", BEGINNING))
+        await until(partial(has, client, "s", {"events/a": BEGINNING}))
+
+    monkeypatch.setattr(patterns, "SLICE_PLACES", 1000)
+    monkeypatch.setattr(news.News, "_made_again", looked)
+    run(tmp_path, scenario)
+
+
 def test_others_have_turns_between_streams_that_were_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As all of a commit behind its first paths that take long: each is found at once, and there may be thousands."""
     turn = 0
