@@ -25,6 +25,7 @@ NO_SETTINGS = {
     "min_hot_bytes",
     "created_at_ms",
     "last_write_at_ms",
+    "visible_through_primary_timestamp_max",
     "read_bytes",
     "due_bytes",
     "oldest_ms",
