@@ -12,8 +12,6 @@ from streams_node.schema.jsontext import loads
 TASK_WEIGHT_MAX = 32 << 20
 REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
-
-
 # An entry may be the only one of its windows. Of one with 35 such rows a worker holds 9 kB.
 _WINDOW_WEIGHT = 16
 
