@@ -107,7 +107,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "complete": "Whether all of the stream was looked at or ruled out. Otherwise hits may be missing.",
         "stream_head_offset": "The end of the stream as the search began.",
         "visible_through_offset": "Everything before it was looked at; the head when nothing was left out.",
-        "visible_through_primary_timestamp_max": "The latest primary timestamp in the index; null without one, or if a part is not known.",
+        "visible_through_primary_timestamp_max": "The latest primary timestamp in the index; null if a part lacks it.",
         "oldest_omitted_append_at": "When the oldest entry that was left out was appended. Of a sealed one, when the "
         "oldest entry of its object was. Null when nothing was left out.",
         "possible_missing_events_upper_bound": "How many entries were left out.",
