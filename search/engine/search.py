@@ -105,6 +105,10 @@ class _Search:
         self._sort_values = reader(ask.sort, self._version, self._score)
         self._place = place_of(ask.sort)
         self._bound = None if ask.after is None else self._place(ask.after)
+        self._rows = (
+            min((first for first, _ in ask.spans), default=0),
+            max((end for _, end in ask.spans), default=0) - 1,
+        )
         self._verified = 0
         self._ms: dict[str, float] = defaultdict(float)
 
@@ -168,7 +172,7 @@ class _Search:
 
     def _walks(self, part: _Parts) -> Iterator[Iterator[_Values]]:
         ask = self._ask
-        walker = Walker(part.source, self._read, ask.over, ask.size)
+        walker = Walker(part.source, self._read, ask.over, ask.size, self._rows)
         if ask.sort[0].by == "score":
             yield self._by_score(part, walker)
         else:
@@ -179,9 +183,9 @@ class _Search:
 
     def _by_score(self, part: _Parts, walker: Walker) -> Iterator[_Values]:
         ask, translator = self._ask, Translator(part.source)
-        word = translator.word(ask.plan) if part.whole else None
+        word = translator.word(ask.plan) if part.whole and ask.sort[0].descending else None
         if word is not None:
-            return walker.walk(word, ask.sort, ask.after, best_only=True)
+            return walker.best(*word, ask.sort, ask.after)
         classes = translator.classes(ask.plan, self._idf)
         if classes is not None:
             by_score: dict[float, list[tantivy.Query]] = defaultdict(list)
@@ -189,7 +193,7 @@ class _Search:
                 by_score[score].append(both(part.sure, query))
             return walker.classes({score: some(queries) for score, queries in by_score.items()}, ask.sort, ask.after)
         scored = translator.scored(ask.plan, self._idf)
-        return walker.walk(both(unscored(part.sure), scored), ask.sort, ask.after)
+        return walker.walk(scored if part.whole else both(unscored(part.sure), scored), ask.sort, ask.after)
 
     def _idf(self, field: Field, token: str) -> float:
         assert self._statistics is not None  # noqa: S101 - a search by score has them
@@ -209,7 +213,7 @@ class _Search:
 
     def _read_all(self, source: Source, query: tantivy.Query) -> Iterator[_Values]:
         """The rows of all documents of a query whose records match."""
-        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX)
+        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX, self._rows)
         seqs = walker.walk(query, [SortKey("offset", descending=False)], None)
         while chunk := [int(row[0] or 0) for row in islice(seqs, VERIFIED_MAX)]:
             for seq, record in self._records(chunk).items():

@@ -29,6 +29,7 @@ class Source:
         self.layout = layout
         self._single: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
+        self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
     def docs(self) -> int:
@@ -93,7 +94,10 @@ class Source:
     # --- statistics of scores ---
 
     def frequency(self, field: Field, token: str) -> int:
-        return int(self.searcher.doc_freq(self.layout.of(field.name).column, token)) if fits(token) else 0
+        found = int(self.searcher.doc_freq(self.layout.of(field.name).column, token)) if fits(token) else 0
+        if found:
+            self._terms[field.name] = token
+        return found
 
     def average(self, field: Field) -> float:
         """Words in the field, over all documents; 0 when there are none."""
@@ -101,15 +105,19 @@ class Source:
             return 1.0
         known = self._averages.get(field.name)
         if known is None:
-            known = self._averages[field.name] = self._average(self.layout.of(field.name).column)
+            known = self._averages[field.name] = self._average(field)
         return known
 
-    def _average(self, column: str) -> float:
-        """Tantivy tells it only where it explains a score."""
-        terms = self.searcher.terms_with_prefix(column, "", limit=1)
-        if not terms:
-            return 0.0
-        query = Query.term_query(self.schema, column, terms[0][0])
+    def _average(self, field: Field) -> float:
+        """Tantivy tells it only where it explains a score; of any word, so that all of them are listed only at need."""
+        column = self.layout.of(field.name).column
+        term = self._terms.get(field.name)
+        if term is None:
+            terms = self.searcher.terms_with_prefix(column, "", limit=1)
+            if not terms:
+                return 0.0
+            term = terms[0][0]
+        query = Query.term_query(self.schema, column, term)
         (_, address), *_ = self.searcher.search(query, limit=1).hits
         return _found(json.loads(query.explain(self.searcher, address).to_json()), "avgdl")
 

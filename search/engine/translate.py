@@ -188,12 +188,16 @@ class Translator:
             case _:
                 return unscored(self.pair(plan).upper)
 
-    def word(self, plan: Plan) -> tantivy.Query | None:
-        """The query of one word in one text, with its score: of such Tantivy finds the best without scoring all."""
+    def word(self, plan: Plan) -> tuple[tantivy.Query, int] | None:
+        """The query of one word in one text, with its score, and how many documents have it.
+
+        Of such Tantivy finds the best without scoring all.
+        """
         match plan:
             case Text((Target(field, 1, (token,)),), _, False) if field.kind is Kind.TEXT:
-                columns = self._source.layout.of(field.name)
-                return self._term(columns.column, token, "freq") if field.name not in self._source.inexact else None
+                if field.name not in self._source.inexact:
+                    query = self._term(self._source.layout.of(field.name).column, token, "freq")
+                    return query, self._source.frequency(field, token)
         return None
 
     def _scored_target(

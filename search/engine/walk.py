@@ -5,12 +5,13 @@ Keeps    every document of the query that comes after the place is handed on onc
 
 Tantivy sorts by one column, with documents that have no value last and ties in any order. So a key is walked value by
 value: the documents with one value are a query of their own, walked by the keys behind it, unless they are few. Columns
-in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows.
+in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows. Of
+the documents in the order of offsets the nearest rows are asked for first: Tantivy skips the segments of all others.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -20,16 +21,23 @@ from indexers.companion import ColumnsOf
 from indexers.companion.layout import ROW
 from search.engine.model import Over
 from search.engine.sorting import SortKey, SortValue, ordered, place_of
-from search.engine.source import U64_MAX, Query, Source, both, without
+from search.engine.source import U64_MAX, Query, Source, both, unscored, without
 from streams_node.schema.search_config import Kind
 
 _Values = tuple[SortValue, ...]
 _Found = tuple[Any, Any]  # a value or a score, and the address of a document
+_Windows = Iterable[list[_Found]]  # in order
 Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort values off the records, by seq
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
+_SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
+_BEST_MIN, _BEST_SHARE = 512, 1024  # of one word; of a frequent one so many of its documents, mostly all of a score
+_TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
+_SCATTERED = 8  # times as many documents between some rows as there are rows
+_NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
+_READ_MIN = 256  # and of so many neighbours at once: one call takes as long as some hundred values
 
 
 class TimeOver(Exception):
@@ -37,27 +45,23 @@ class TimeOver(Exception):
 
 
 class Walker:
-    """Walks over one view. `scored` is the query for scores; it has the documents of the query that is walked."""
+    """Walks over one view. `rows` are the first and the last one that documents of queries may have."""
 
-    def __init__(self, source: Source, read: Read, over: Over, size: int) -> None:
+    def __init__(self, source: Source, read: Read, over: Over, size: int, rows: tuple[int, int]) -> None:
         self._source = source
         self._searcher = source.searcher
         self._read = read
         self._over = over
         self._window = max(WINDOW_MIN, size + 1)
+        self._bounds = rows
 
-    def walk(
-        self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None, *, best_only: bool = False
-    ) -> Iterator[_Values]:
-        """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key.
-
-        `best_only`: a document of this query has one score, however many others are looked at.
-        """
+    def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+        """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key."""
         key, rest = keys[0], keys[1:]
         if key.by == "offset":
             yield from self._by_offset(query, key, after)
         elif key.by == "score":
-            yield from self._by_score(query, keys, after, best_only=best_only)
+            yield from self._by_score(query, keys, after)
         else:
             yield from self._by_field(query, key, rest, after)
 
@@ -75,21 +79,23 @@ class Walker:
     # --- offset ---
 
     def _by_offset(self, query: tantivy.Query, key: SortKey, after: _Values | None) -> Iterator[_Values]:
-        low, high, window = 0, U64_MAX, self._window
+        (low, high), window, near = self._bounds, self._window, _NEAR
         if after is not None and after[0] is not None:
-            low, high = (0, int(after[0]) - 1) if key.descending else (int(after[0]) + 1, U64_MAX)
+            bound = int(after[0])
+            low, high = (low, min(high, bound - 1)) if key.descending else (max(low, bound + 1), high)
         elif after is not None and not key.descending:
             return  # null is the greatest
-        bounded = after is not None
         while low <= high:
-            part = both(query, self._source.rows_query(low, high)) if bounded else query
-            found = self._sorted(part, ROW, key, window)
+            first, last = (max(low, high - near + 1), high) if key.descending else (low, min(high, low + near - 1))
+            found = self._sorted(both(query, self._source.rows_query(first, last)), ROW, key, window)
             for seq, _ in found:
                 yield (int(seq),)
-            if len(found) < window:
-                return
-            last, bounded, window = int(found[-1][0]), True, min(WINDOW_MAX, window * 4)
-            low, high = (low, last - 1) if key.descending else (last + 1, high)
+            if len(found) == window:
+                first = last = int(found[-1][0])
+                near, window = 4 * near, min(WINDOW_MAX, window * 4)
+            else:
+                near = 2 * near * window // len(found) if found else U64_MAX
+            low, high = (low, first - 1) if key.descending else (last + 1, high)
 
     # --- fields ---
 
@@ -158,10 +164,10 @@ class Walker:
             part = query if bound is None else both(query, self._beyond(columns, key, bound))
             batch = [each for each in self._sorted(part, columns.column, key, window) if each[0] is not None]
             if len(batch) < window:
-                yield from self._grouped(iter(batch), (key, *rest), None)
+                yield from self._grouped([batch], (key, *rest), None)
                 return
             bound = batch[-1][0]
-            yield from self._grouped((each for each in batch if each[0] != bound), (key, *rest), None)
+            yield from self._grouped([[each for each in batch if each[0] != bound]], (key, *rest), None)
             yield from self._under(bound, both(query, self._equal(columns, bound)), rest, None)
             window = min(WINDOW_MAX, window * 4)
 
@@ -183,7 +189,7 @@ class Walker:
                     yield from self._under(value, both(query, self._equal(columns, value)), rest, None)
                 else:
                     part = both(query, Query.term_set_query(self._source.schema, column, values))
-                    yield from self._grouped(iter(self._sorted(part, column, key, count)), (key, *rest), None)
+                    yield from self._grouped([self._sorted(part, column, key, count)], (key, *rest), None)
             if len(buckets) < window:
                 return
             bound, window = buckets[-1]["key"]["k"], min(4096, window * 4)
@@ -204,67 +210,124 @@ class Walker:
 
     # --- windows ---
 
-    def _by_score(
-        self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None, *, best_only: bool
-    ) -> Iterator[_Values]:
+    def _by_score(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+        every = self._windows(lambda window, offset: self._scored(query, window, offset), _SCORED_MIN)
         if keys[0].descending:
             if after is not None and after[0] is None:
                 after = None  # null comes first
-            found = self._windows(lambda window, offset: self._best(query, window, offset, best_only=best_only))
-        else:
-            if after is not None and after[0] is None:
-                return
-            every = self._windows(lambda window, offset: self._best(query, window, offset, best_only=False))
-            found = iter(reversed(list(every)))
-        yield from self._grouped(found, keys, after)
+            yield from self._grouped(every, keys, after)
+        elif after is None or after[0] is not None:
+            yield from self._grouped([[*chain.from_iterable(every)][::-1]], keys, after)
 
-    def _best(self, query: tantivy.Query, window: int, offset: int, *, best_only: bool) -> list[_Found]:
+    def _scored(self, query: tantivy.Query, window: int, offset: int, *, count: bool = True) -> list[_Found]:
         """With a count Tantivy looks at every document, so that scores are the same ones for every window."""
         self._check()
-        return list(self._searcher.search(query, limit=window, offset=offset, count=not best_only).hits)
+        return list(self._searcher.search(query, limit=window, offset=offset, count=count).hits)
 
-    def _windows(self, fetch: Callable[[int, int], list[_Found]]) -> Iterator[_Found]:
-        window, offset = self._window, 0
+    def best(
+        self, word: tantivy.Query, frequency: int, keys: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        """As `walk` by score, best first, of one word: a document has one score, however many others are looked at.
+
+        Mostly many documents score alike, so it takes the first of these in the order of the other keys.
+        """
+        if after is not None and after[0] is None:
+            after = None  # null comes first
+        size = max(self._window, _BEST_MIN, frequency // _BEST_SHARE)
+        found = self._scored(word, size, 0, count=False)
+        if len(found) < size:
+            yield from self._grouped([found], keys, after)
+            return
+        rest = self._windows(lambda window, offset: self._scored(word, window, offset, count=False), size)
+        tied = found[-1][0]
+        if after is None or float(after[0] or 0.0) >= tied:
+            yield from self._grouped([[each for each in found if each[0] > tied]], keys, after)
+            inner = after[1:] if after is not None and after[0] == tied else None
+            last = yield from self._tied(word, tied, keys[1:], inner)
+            after = after if last is None else (tied, *last)
+            rest = ([each for each in window if each[0] <= tied] for window in rest)
+        yield from self._grouped(rest, keys, after)
+
+    def _tied(
+        self, word: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None
+    ) -> Generator[_Values, None, _Values | None]:
+        """The documents that score so, up to a place that is returned: as far as they are not rare among all."""
+        rows, count = self.walk(word, keys, after), _TIED_MIN
+        while chunk := list(islice(rows, count)):
+            scores = self._scores(word, [int(row[-1] or 0) for row in chunk])
+            if scores is None:
+                break
+            kept = [row for row in chunk if scores[int(row[-1] or 0)] == score]
+            yield from ((score, *row) for row in kept)
+            after = chunk[-1]
+            if len(kept) * _TIED_SHARE < len(chunk):
+                break
+            count = min(WINDOW_MAX, count * 4)
+        return after
+
+    def _scores(self, word: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
+        """The scores of documents, by their seqs; None when too many others lie between them."""
+        query = both(word, unscored(self._source.rows_query(min(seqs), max(seqs))))
+        size = _SCATTERED * len(seqs)
+        found = self._scored(query, size, 0, count=False)
+        if len(found) == size:
+            return None
+        among = self._source.values(ROW, [address for _, address in found])
+        return {int(seq): score for seq, (score, _) in zip(among, found, strict=True)}
+
+    def _windows(self, fetch: Callable[[int, int], list[_Found]], least: int = 0) -> _Windows:
+        window, offset = max(self._window, least), 0
         while True:
             found = fetch(window, offset)
-            for each in found:
-                if each[0] is None:
-                    return
-                yield each
-            if len(found) < window:
+            valued = [each for each in found if each[0] is not None]  # those without a value come last
+            yield valued
+            if len(valued) < window:
                 return
             offset, window = offset + window, min(WINDOW_MAX, window * 4)
 
-    def _grouped(self, found: Iterator[_Found], keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
+    def _grouped(self, windows: _Windows, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
         """Documents that come in the order of the first key, put in the order of all."""
         place, first = place_of(keys), place_of(keys[:1])
-        started = None if after is None else first(after[:1])
+        if after is not None:
+            started = first(after[:1])
+            windows = (window[bisect_left(window, started, key=lambda each: first((each[0],))) :] for window in windows)
         bound = None if after is None else place(after)
-        for value, group in groupby(found, itemgetter(0)):
-            if started is not None and first((value,)) < started:
-                continue
-            rows = ordered(self._rows([address for _, address in group], keys[1:]), keys[1:])
+        for value, group in groupby(self._valued(windows, keys[1:]), itemgetter(0)):
+            rows = ordered([row for _, row in group if row is not None], keys[1:])
             start = 0 if bound is None else bisect_right(rows, bound, key=lambda row: place((value, *row)))
             for at in range(start, len(rows)):
                 yield (value, *rows[at])
+
+    def _valued(self, windows: _Windows, keys: Sequence[SortKey]) -> Iterator[tuple[Any, _Values | None]]:
+        """The value of the first key, and those of the others; none of a record that is not needed."""
+        if not _in_index(keys):
+            for value, group in groupby(chain.from_iterable(windows), itemgetter(0)):
+                yield from ((value, row) for row in self._rows([address for _, address in group], keys))
+            return
+        for window in windows:
+            for at in range(0, len(window), _READ_MIN):
+                part = window[at : at + _READ_MIN]
+                yield from zip((value for value, _ in part), self._rows([each for _, each in part], keys), strict=True)
 
     # --- values ---
 
     def _all(self, query: tantivy.Query, keys: Sequence[SortKey]) -> list[_Values]:
         """Where the order cannot be had from the index."""
-        found = list(self._windows(lambda window, offset: self._sorted(query, ROW, SortKey("offset"), window, offset)))
-        return ordered(self._rows([address for _, address in found], keys), keys)
+        found = self._windows(lambda window, offset: self._sorted(query, ROW, SortKey("offset"), window, offset))
+        rows = self._rows([address for _, address in chain.from_iterable(found)], keys)
+        return ordered([row for row in rows if row is not None], keys)
 
-    def _rows(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[_Values]:
+    def _rows(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[_Values | None]:
+        """Of each document; None: its record cannot be had."""
         for at in range(0, len(addresses), _AT_ONCE):
             self._check()
             part = addresses[at : at + _AT_ONCE]
             seqs = [int(seq) for seq in self._source.values(ROW, part)]
-            if all(key.by == "offset" or (key.by == "field" and _numeric(key)) for key in keys):
+            if _in_index(keys):
                 yield from zip(*[seqs if key.by == "offset" else self._column(key, part) for key in keys], strict=True)
             else:
                 read = self._read(seqs, keys)
-                yield from (read[seq] for seq in seqs if seq in read)
+                yield from map(read.get, seqs)
 
     def _column(self, key: SortKey, addresses: list[Any]) -> list[Any]:
         assert key.field is not None  # noqa: S101 - a key of a field has one
@@ -307,6 +370,11 @@ def _held(columns: ColumnsOf, value: SortValue) -> SortValue:
     if columns.field.kind in {Kind.INTEGER, Kind.DATE} and not _INT_MIN <= int(value or 0) <= _INT_MAX:
         return None
     return value
+
+
+def _in_index(keys: Sequence[SortKey]) -> bool:
+    """Whether their values can be had without the records."""
+    return all(key.by == "offset" or (key.by == "field" and _numeric(key)) for key in keys)
 
 
 def _numeric(key: SortKey) -> bool:

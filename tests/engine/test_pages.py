@@ -35,8 +35,9 @@ QUERIES = 12  # of one world: to build it costs more
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world is small: so windows and batches are, too, and every loop goes round."""
-    monkeypatch.setattr(walk, "WINDOW_MIN", 1)
-    monkeypatch.setattr(walk, "_AT_ONCE", 3)
+    steps = {"WINDOW_MIN": 1, "_AT_ONCE": 3, "_READ_MIN": 2, "_NEAR": 3, "_SCORED_MIN": 3, "_BEST_MIN": 2}
+    for name, value in steps.items():
+        monkeypatch.setattr(walk, name, value)
     monkeypatch.setattr(search_module, "VERIFIED_AT_ONCE", 2)
     monkeypatch.setattr(scan_module, "_AT_ONCE", 5)
 
@@ -52,6 +53,11 @@ def random_plan(draw: random.Random) -> Plan:
 def random_sort(draw: random.Random, *more: str) -> list[str]:
     names = draw.sample([*NAMES, *more], draw.randint(0, 3))
     return [f"{name}:{draw.choice(['asc', 'desc'])}" for name in names] or ["offset"]
+
+
+def _moment(at: int, draw: random.Random) -> str | None:
+    """About when the event was appended, or for many the same one, or none."""
+    return draw.choice([f"2026-01-01T00:{at // 60 % 60:02}:{at % 60:02}Z", "2026-01-01T00:30:00Z", None])
 
 
 def pages(world: World, plan: Plan, keys: tuple[SortKey, ...], size: int, **more: Any) -> Iterator[Page]:
@@ -108,12 +114,27 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
         assert all(place(one.sort) < place(other.sort) for one, other in pairwise(found))
 
 
-def test_the_best_of_one_word_are_the_first_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        {"_BEST_MIN": 2, "_TIED_MIN": 2, "_TIED_SHARE": 10**9},
+        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 1},
+        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2},
+        {"_BEST_MIN": 9999},
+    ],
+    ids=["by the other keys", "soon by score", "in between", "at once"],
+)
+def test_the_best_of_one_word_are_the_first_of_all(
+    steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tantivy skips blocks of documents that cannot be among the best; many have one score, in several segments."""
+    for name, value in steps.items():
+        monkeypatch.setattr(walk, name, value)
     draw = random.Random(5)
     common = ["card"] * 8 + ["bank"] * 3 + ["other"] * 40 + ["rare"]
     records: list[Any] = [
-        {"message": " ".join(draw.choices(common, k=draw.choice([3, 8, 8, 20])))} for _ in range(3000)
+        {"message": " ".join(draw.choices(common, k=draw.choice([3, 8, 8, 20]))), "eventTime": _moment(at, draw)}
+        for at in range(3000)
     ]
     cuts = (0, 1500, 2900, 3000)
     (tmp_path / "world").mkdir()
