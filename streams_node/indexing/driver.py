@@ -133,7 +133,7 @@ class Driver:
             log.warning("the index driver cannot be started", error=self.problem, again_in_s=wait_s)
             await asyncio.sleep(wait_s)
             return
-        await step_back(self._child.pid)
+        step_back(self._child.pid)
         outlook = self._desk.outlook()
         log.info("index driver started", pid=self._child.pid, streams=outlook.streams, bytes=outlook.bytes)
 
@@ -147,7 +147,6 @@ class Driver:
             stdout=DEVNULL,
             stderr=PIPE,
             limit=_LINE_BYTES,
-            start_new_session=True,  # a signal to the node's terminal is the node's to pass on
         )
 
     async def _settle(self, status: int, seconds: float) -> None:
@@ -175,7 +174,8 @@ class Driver:
                 await child.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)  # of a session of its own: its workers, too
+                child.kill()
+                os.killpg(child.pid, signal.SIGKILL)  # it made a group of its own: its workers, too
             await child.wait()
 
 

@@ -19,7 +19,7 @@ from streams_node.errors import (
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger, log_end
 from streams_node.ingest.state import StreamState
-from streams_node.meaning import Bounds, Meaning, prepared, takes_long
+from streams_node.meaning import Bounds, Meaning, prepared, prepared_at_once, takes_long
 from streams_node.protocol import content_types
 from streams_node.protocol.anchors import jump_of, moved
 from streams_node.protocol.content_types import media
@@ -164,8 +164,11 @@ def waits_for_check(meaning: Meaning | None, request: AppendRequest, *, is_json:
 
 
 async def check_beside(ledger: Ledger, meaning: Meaning, request: AppendRequest) -> AppendRequest:
-    """Do so."""
+    """Do so; at once if that is soon done."""
     bounds, now_us = bounds_of(ledger), ledger.now_us()
+    done = prepared_at_once(meaning, request.body, request.key, bounds)
+    if done is not None:
+        return request._replace(opened=Opened(*done, meaning))
     return request._replace(opened=await ledger.workshop.check(lambda: opened_for(meaning, request, bounds, now_us)))
 
 

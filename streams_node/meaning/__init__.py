@@ -10,7 +10,7 @@ Keeps    a meaning never changes: a stream gets another one. Streams that are de
 Dies     holds nothing that is not stored elsewhere.
 """
 
-from streams_node.meaning.entries import Bounds, Prepared, prepared, takes_long
+from streams_node.meaning.entries import Bounds, Prepared, prepared, prepared_at_once, takes_long
 from streams_node.meaning.lenses import StreamLenses
 from streams_node.meaning.meaning import Meaning
 from streams_node.meaning.pages import Promoted, documents, promoted
@@ -31,6 +31,7 @@ __all__ = [
     "documents",
     "name_of",
     "prepared",
+    "prepared_at_once",
     "promoted",
     "takes_long",
 ]

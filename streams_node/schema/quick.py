@@ -31,10 +31,11 @@ class _Unclear(Exception):
 class Quick:
     """Decodes the bodies of one schema. Immutable; for any thread."""
 
-    __slots__ = ("_getters", "_many", "_one", "_root")
+    __slots__ = ("_getters", "_many", "_one", "_root", "has_patterns")
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, *, has_patterns: bool) -> None:
         self._root = root
+        self.has_patterns = has_patterns
         self._many = msgspec.json.Decoder(list[root])
         self._one = msgspec.json.Decoder(root)
         self._getters: dict[Tokens, Callable[[Any], Any] | None] = {}
@@ -66,8 +67,9 @@ def quick_of(plain: Any) -> Quick | None:
     """Of a sanitized schema; None where types do not say all that it says, or it says next to nothing."""
     if _says_nothing(plain):
         return None
+    types = _Types()
     try:
-        return Quick(_Types().of(plain))
+        return Quick(types.of(plain), has_patterns=types.has_patterns)
     except (_Unclear, TypeError, ValueError, OverflowError):  # or what cannot be written as a type
         return None
 
@@ -84,6 +86,7 @@ class _Types:
 
     def __init__(self) -> None:
         self._parts = 0
+        self.has_patterns = False
 
     def of(self, schema: Any) -> Any:
         self._parts += 1
@@ -119,6 +122,7 @@ class _Types:
         meta = _sizes(words, "minLength", "maxLength")
         if "format" in words:
             meta["pattern"] = _DATE_TIME
+            self.has_patterns = True
         return Annotated[str, msgspec.Meta(**meta)] if meta else str
 
     def integer(self, words: Mapping[str, Any]) -> Any:

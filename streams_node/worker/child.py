@@ -21,7 +21,7 @@ from streams_node.worker.commands import TABLE, function_of
 from streams_node.worker.messages import Answer, Request, failure_of, line_of, read_request
 
 log = logs.get_logger(__name__)
-_NICE = 10
+_NICE = 5  # a third of the weight that the node's threads have: what is to be sealed may not pile up for ever
 _OOM_SCORE = "500"  # the kernel takes the child first, and not the node
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
@@ -35,8 +35,10 @@ def main() -> None:
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(commands, waiting), name="commands", daemon=True).start()
     gc.disable()  # a seal makes a million objects and no circle; looking through them took a tenth of its time
+    known = set[str]()
     while True:
-        line = line_of(answer(read_request(waiting.get()), table))
+        request = read_request(waiting.get())
+        line = line_of(answer(request, table))
         try:
             answers.write(line)
             answers.flush()
@@ -44,6 +46,9 @@ def main() -> None:
             os._exit(0)
         del line
         gc.collect()
+        if request.command not in known:  # what it has loaded stays: not to be looked through after each of the next
+            known.add(request.command)
+            gc.freeze()
 
 
 def answer(request: Request, table: str) -> Answer:
@@ -68,10 +73,18 @@ def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _step_back() -> None:
-    """Signals are the node's business, and so is the processor."""
+    """Signals are the node's business, and so is the processor.
+
+    A group of our own keeps a terminal's signals away. A session of our own would do so, too, but Linux may weigh whole
+    sessions against each other (`sched_autogroup_enabled`), and then no priority counts: a thread of the node that was
+    to commit waited as long for a core as the commit took.
+    """
+    os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.nice(_NICE)
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # never takes a core from who was there first
     with suppress(OSError):  # not Linux
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
 

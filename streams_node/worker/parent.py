@@ -119,11 +119,11 @@ class Worker:
         if self._stopped.is_set():
             raise WorkerFailed(f"worker `{self.name}` is stopped")
         try:
-            # Of its own session: a terminal's signals go to the node, which ends it in its own time.
+            # It leaves the node's group by itself: a terminal's signals go to the node, which ends it in its own time.
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "streams_node.worker.child", self._table,
                 stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=LINE_BYTES_MAX,
-                start_new_session=True, env=self._environment(),
+                env=self._environment(),
             )  # fmt: skip
         except OSError as problem:
             raise WorkerFailed(f"worker `{self.name}` cannot be started: {problem}") from problem

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streams_node.meaning.common import Commons
-from streams_node.meaning.entries import Bounds, prepared
+from streams_node.meaning.entries import Bounds, prepared, prepared_at_once
 from streams_node.meaning.meaning import Meaning
 from streams_node.meaning.standing import Standing
 from streams_node.schema.quick import Quick
@@ -62,11 +62,34 @@ def test_the_quick_way_and_the_long_one_store_alike(
     meaning = meaning_of(None if pointer is None else {"jsonPointer": pointer, "required": required}, schema)
     bodies = [json.dumps(body, indent=indent).encode() for body in BODIES]
     quick = [prepared(meaning, body, stream_key, 0, BOUNDS) for body in bodies]
-    sure = []
+    at_once = [prepared_at_once(meaning, body, stream_key, BOUNDS) for body in bodies]
+    sure: list[bytes] = []
     monkeypatch.setattr(Quick, "entries", lambda _, body: sure.append(body))
-    for body, found in zip(bodies, quick, strict=True):
+    for body, found, soon in zip(bodies, quick, at_once, strict=True):
+        assert soon is None or soon == found
         said = prepared(meaning, body, stream_key, 0, BOUNDS)
         assert said.pieces == found.pieces
         assert (str(said.wrong), str(said.refused)) == (str(found.wrong), str(found.refused))
     plain = pointer in {"/who", "/in"}  # others are not a plain way through members that have to be there
-    assert bool(sure) is (pointer is None or (plain and stream_key is None))
+    is_quick = pointer is None or (plain and stream_key is None)
+    assert bool(sure) is is_quick
+    assert is_quick or not any(at_once)
+    assert any(at_once) or not is_quick or (required and pointer == "/in")
+
+
+def at_once(schema: dict[str, Any], entries: list[Any]) -> bool:
+    meaning, bounds = meaning_of(None, schema), Bounds(100_000, 1 << 20, 16)
+    body = json.dumps(entries).encode()
+    assert prepared_at_once(meaning, body, None, bounds) is None, "what is to look at it was not made yet"
+    assert prepared(meaning, body, None, 0, bounds).pieces
+    return prepared_at_once(meaning, body, None, bounds) is not None
+
+
+def test_only_what_is_soon_done_is_done_at_once() -> None:
+    text = {"type": "object", "properties": {"t": {"type": "string"}}, "additionalProperties": False}
+    time = {"type": "object", "properties": {"t": {"type": "string", "format": "date-time"}}}
+    assert at_once(text, [{"t": "x" * 300}] * 1000)
+    assert not at_once(text, [{"t": "x" * 300}] * 1100), "more bytes"
+    assert at_once(text, [{}] * 5000)
+    assert not at_once(text, [{}] * 5001), "more entries"
+    assert not at_once(time, [{"t": "2026-01-01T00:00:00Z"}] * 20), "each is held against a pattern"

@@ -29,6 +29,7 @@ def facts(_: dict[str, Any]) -> dict[str, Any]:
     return {
         "nice": os.nice(0),
         "group": os.getpgid(0),
+        "session": os.getsid(0),
         "pid": os.getpid(),
         "ignored": int(ignored, 16),
         "path": sys.path,
