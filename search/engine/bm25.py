@@ -108,16 +108,15 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
     if target.field.kind is Kind.KEYWORD:
         fixed = target.boost * (base + sum(weight for _, weight in weights))
         return lambda record: fixed if matches(record) else None
+    if len(target.tokens) == 1 and not clause.prefix:
+        return WordScore(target, version, statistics)
     tokens, average = _tokens(target.field, version), statistics.average(target.field)
-    if len(target.tokens) == 1 and not clause.prefix:  # to count a word says whether it is there, too
-        matches = _may_hold(target.field, version, *target.tokens)
 
     def score(record: object) -> float | None:
         if not matches(record):
             return None
         found = tokens(record)
-        norm = K1 * (1 - B + B * (kept(len(found)) / average if average else 1.0))
-        total = base
+        norm, total = _norm(len(found), average), base
         for token, weight in weights:
             count = found.count(token)
             if not count:
@@ -126,6 +125,43 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
         return total * target.boost
 
     return score
+
+
+class WordScore:
+    """The score of one word in a text: of a record, or by what `spoken` says of one."""
+
+    def __init__(self, target: Target, version: int, statistics: Statistics) -> None:
+        (self.token,) = target.tokens
+        self.field, self._boost = target.field, target.boost
+        self._weight, self._average = idf(statistics, self.field, self.token), statistics.average(self.field)
+        self._may_hold, self._tokens = _may_hold(self.field, version, self.token), _tokens(self.field, version)
+
+    def __call__(self, record: object) -> float | None:
+        if not self._may_hold(record):
+            return None
+        found = self._tokens(record)
+        return self.of(found.count(self.token), len(found))
+
+    def of(self, count: int, length: int) -> float | None:
+        """Of a text with so many of this word, and of all words."""
+        if not count:
+            return None
+        return self._weight * (1 + K1) * count / (count + _norm(length, self._average)) * self._boost
+
+
+def spoken(field: Field, version: int) -> Callable[[object], tuple[str, int]]:
+    """A record's words in a field, each between two spaces of its own; and how many they are."""
+    tokens = _tokens(field, version)
+
+    def said(record: object) -> tuple[str, int]:
+        found = tokens(record)
+        return f" {'  '.join(found)} ", len(found)
+
+    return said
+
+
+def _norm(length: int, average: float) -> float:
+    return K1 * (1 - B + B * (kept(length) / average if average else 1.0))
 
 
 def _may_hold(field: Field, version: int, token: str) -> Callable[[object], bool]:

@@ -31,7 +31,8 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
-_BEST_MIN, _BEST_SHARE = 512, 1024  # of one word; of a frequent one so many of its documents, mostly all of a score
+_BEST_MIN, _BEST_SHARE = 512, 512  # of one word; of a frequent one so many of its documents, mostly all of a score
+_FREQUENT = 1 << 17  # documents: to sort them takes longer than to ask whether that may be of use
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _SCATTERED = 8  # times as many documents between some rows as there are rows
 _NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
@@ -238,15 +239,22 @@ class Walker:
         if len(found) < size:
             yield from self._grouped([found], keys, after)
             return
-        rest = self._windows(lambda window, offset: self._scored(word, window, offset, count=False), size)
-        tied = found[-1][0]
-        if after is None or float(after[0] or 0.0) >= tied:
+        more = self._windows(lambda window, offset: self._scored(word, window, size + offset, count=False), 4 * size)
+        rest, tied = chain([found], more), found[-1][0]
+        may_be_next = after is None or float(after[0] or 0.0) >= tied
+        if may_be_next and (frequency < _FREQUENT or self._is_common(word, tied)):
             yield from self._grouped([[each for each in found if each[0] > tied]], keys, after)
             inner = after[1:] if after is not None and after[0] == tied else None
             last = yield from self._tied(word, tied, keys[1:], inner)
             after = after if last is None else (tied, *last)
-            rest = ([each for each in window if each[0] <= tied] for window in rest)
+            rest = chain([[each for each in found if each[0] <= tied]], more)
         yield from self._grouped(rest, keys, after)
+
+    def _is_common(self, word: tantivy.Query, score: float) -> bool:
+        """Whether enough of the last documents score so."""
+        seqs = [int(row[0] or 0) for row in islice(self._by_offset(word, SortKey("offset"), None), _TIED_MIN)]
+        scores = self._scores(word, seqs) or {}
+        return [*scores.values()].count(score) * _TIED_SHARE >= _TIED_MIN
 
     def _tied(
         self, word: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None

@@ -20,6 +20,7 @@ from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found, Work
 
 _LONG_CHARS = 1000  # to understand such a query takes about a millisecond
+_SHORT_BYTES = 16 << 10  # of records: such an answer takes the loop little longer than a hop to a thread
 _MS = 1000
 
 
@@ -42,6 +43,9 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
     found = await context.searches.search(tiers.reader, tiers.indexes, state, asked)
     context.ledger.touch(state)
     _note(context, found.work)
+    size = sum(len(hit.text or b"") for hit in found.hits)
+    if size <= _SHORT_BYTES and not request.highlight:
+        return _reply(state, request, asked, found, began)
     return await context.searches.run(_reply, state, request, asked, found, began)
 
 

@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
+from search.engine.bm25 import WordScore
 from search.engine.sorting import place_of
-from search.language import Plan, Text, matcher, necessary
+from search.language import Compare, Matcher, Op, Plan, Prefix, Scorer, Text, matcher, necessary
 from streams_node.answers.ranges import Range
 from streams_node.schema.search_config import Kind
 from streams_node.searching.hits import Hit, values_of
@@ -26,12 +27,8 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
     """Hand hits among the entries of the spans to the page in the making; the newest come first, if order allows."""
     looked, lead = Looked(), wanted.keys[0]
     by_offset, oldest_first = lead.by == "offset", lead.by == "offset" and not lead.descending
-    matches = matcher(wanted.plan, wanted.version)
-    scored = any(key.by == "score" for key in wanted.keys)
-    by_score, plan = lead.by == "score", wanted.plan
-    judged = scored and isinstance(plan, Text) and not plan.phrase  # to score it is as quick as to tell that it matches
-    values, rank, first = values_of(wanted.keys, wanted.version), place_of(wanted.keys), place_of(wanted.keys[:1])
-    word = word_of(plan)
+    judge = _judge(wanted)
+    values, rank, word = values_of(wanted.keys, wanted.version), place_of(wanted.keys), word_of(wanted.plan)
     for piece, part in _parts(pieces, spans, oldest_first=oldest_first):
         if by_offset and settled(wanted, part, oldest_first=oldest_first):
             break
@@ -39,14 +36,10 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
         places = range(len(piece.texts)) if word is None else piece.may_hold(word)
         while at < part.end and not over():
             end = min(part.end, at + _AT_ONCE)
-            for place in places[bisect_left(places, at - piece.first) : bisect_left(places, end - piece.first)]:
-                seq, record = piece.first + place, piece.records[place]
-                if judged or matches(record):
-                    score = wanted.score(record) if scored else None
-                    if (judged and score is None) or (by_score and wanted.top.beyond(first((score or 0.0,)))):
-                        continue
-                    row = values(record, seq, score or 0.0)
-                    wanted.top.take(Hit(rank(row), seq, score, row, piece.texts[place]))
+            some = places[bisect_left(places, at - piece.first) : bisect_left(places, end - piece.first)]
+            for place, score in judge(piece, some):
+                row = values(piece.records[place], piece.first + place, score or 0.0)
+                wanted.top.take(Hit(rank(row), piece.first + place, score, row, piece.texts[place]))
             at = end
         looked.ranges.append(Range(part.first, at))
         looked.bytes += sum(map(len, piece.texts[part.first - piece.first : at - piece.first]))
@@ -55,14 +48,74 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
     return looked
 
 
+_Judge = Callable[[Piece, Sequence[int]], Iterator[tuple[int, float | None]]]
+
+
+def _judge(wanted: Wanted) -> _Judge:
+    """The function from a piece, and places in it, to those that match, with their scores if these are wanted."""
+    plan, score, place = wanted.plan, wanted.score, place_of(wanted.keys[:1])
+    by_score = wanted.keys[0].by == "score"
+
+    def beyond(found: float | None) -> bool:
+        return by_score and wanted.top.beyond(place((found or 0.0,)))
+
+    if not any(key.by == "score" for key in wanted.keys):
+        return _matching(matcher(plan, wanted.version))
+    if isinstance(plan, Text) and not plan.phrase:  # to score it is as quick as to tell that it matches
+        return _by_word(score, wanted.version, beyond) if isinstance(score, WordScore) else _scored(None, score, beyond)
+    return _scored(matcher(plan, wanted.version), score, beyond)
+
+
+def _matching(matches: Matcher) -> _Judge:
+    def judge(piece: Piece, places: Sequence[int]) -> Iterator[tuple[int, None]]:
+        return ((at, None) for at in places if matches(piece.records[at]))
+
+    return judge
+
+
+def _scored(matches: Matcher | None, score: Scorer, beyond: Callable[[float | None], bool]) -> _Judge:
+    def judge(piece: Piece, places: Sequence[int]) -> Iterator[tuple[int, float | None]]:
+        for at in places:
+            record = piece.records[at]
+            if matches is None or matches(record):
+                found = score(record)
+                if (matches is not None or found is not None) and not beyond(found):
+                    yield at, found
+
+    return judge
+
+
+def _by_word(score: WordScore, version: int, beyond: Callable[[float | None], bool]) -> _Judge:
+    """Many texts are as long as others, and have the word as often: what is behind the page stays there."""
+    needle, behind = f" {score.token} ", set[tuple[int, int]]()
+
+    def judge(piece: Piece, places: Sequence[int]) -> Iterator[tuple[int, float | None]]:
+        said = piece.spoken(score.field, version)
+        for at in places:
+            text, length = said[at]
+            count = text.count(needle)
+            if count and (count, length) not in behind:
+                found = score.of(count, length)
+                if beyond(found):
+                    behind.add((count, length))
+                else:
+                    yield at, found
+
+    return judge
+
+
 def word_of(plan: Plan) -> bytes | None:
-    """A word of ASCII that some text of every match has, in whatever case; the longest one, as it is the rarest."""
+    """A text of ASCII that some string of every match has, in whatever case; the longest one, as it is the rarest."""
     found: list[str] = []
     for part in necessary(plan):
         if isinstance(part, Text) and all(target.field.kind is Kind.TEXT for target in part.targets):
             shared = set[str].intersection(*(set(target.tokens) for target in part.targets))
-            found += [token for token in shared if token.isascii() and token.isalnum()]
-    return max(found, key=len).encode() if found else None
+            found += [token for token in shared if token.isalnum()]
+        elif isinstance(part, Compare) and part.op is Op.EQ and part.field.kind is Kind.KEYWORD:
+            found.append(str(part.value).lower())
+        elif isinstance(part, Prefix):
+            found.append(part.prefix.lower())
+    return max((text for text in found if text.isascii()), key=len, default="").encode() or None
 
 
 def settled(wanted: Wanted, part: Range, *, oldest_first: bool) -> bool:

@@ -7,14 +7,15 @@ Keeps    a window is of neighbouring entries up to some moment's end, promoted a
 
 import asyncio
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from typing import Any, TypeVar
 
+from search.engine.bm25 import spoken
 from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning
@@ -23,27 +24,35 @@ from streams_node.read.cold import ColdReader
 from streams_node.read.filtered import parsed
 from streams_node.read.keyed import Chunk, Lenses, Pruner
 from streams_node.read.scan import Bounds, read_matching
+from streams_node.schema.search_config import Field
 from streams_node.searching.sieve import Lenient
 from streams_node.wal.database import Database
 
 log = get_logger(__name__)
+P = TypeVar("P")
+T = TypeVar("T")
 ENTRIES_MAX = 8192  # of one stream: a mini-companion takes over long before
 _TEXT_BYTES_MAX = 8 << 20  # of one stream
 _PIECE = 512  # entries
 _STEP_BYTES = 4 << 20
 _NOTHING_SHOWN = 1 << 20
-_TIMES_TEXT, _ENTRY_BYTES = 5, 600  # what a parsed record takes, measured with log events of 13 fields
+_TIMES_TEXT, _ENTRY_BYTES = 5, 1000  # what a parsed record and its words take, measured with log events of 13 fields
 _ROOM = 1.25  # entries are of different sizes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
-    """Neighbouring entries from `first` on; never changed. `plain`: the records are what their texts spell."""
+    """Neighbouring entries from `first` on; never changed. `plain`: the records are what their texts spell.
+
+    `learnt` is what searches have found out about its first entries, one after another: others need it, too, and a
+    longer piece begins with it.
+    """
 
     first: int
     texts: Sequence[bytes]
     records: Sequence[object]
     plain: bool
+    learnt: dict[object, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -55,29 +64,34 @@ class Piece:
         return _TIMES_TEXT * sum(map(len, self.texts)) + _ENTRY_BYTES * len(self.texts)
 
     def may_hold(self, word: bytes) -> Sequence[int]:
-        """The entries that may have a lower-case word of ASCII in some string: by their places, in order.
+        """The entries that may have a lower-case text of ASCII in some string: by their places, in order.
 
-        An entry of ASCII without escapes spells its strings as they are. Any other one may hold any word.
+        An entry of ASCII without escapes spells its strings as they are. Any other one may hold any text.
         """
         if not self.plain:
             return range(len(self.texts))
-        begins, strange = self._places
-        found, at = list[int](), self._lowered.find(word)
-        while at >= 0:
-            number = bisect_right(begins, at) - 1
-            found.append(number)
-            at = self._lowered.find(word, begins[number + 1]) if number + 1 < len(begins) else -1
-        return sorted({*found, *strange}) if strange else found
+        lowered = self._learn("lowered", self.texts, _lowered)
+        return [at for at, text in enumerate(lowered) if text is None or word in text]
 
-    @cached_property
-    def _lowered(self) -> bytes:
-        return b"\n".join(self.texts).lower()
+    def spoken(self, field: Field, version: int) -> Sequence[tuple[str, int]]:
+        """The words of each entry in a text."""
+        return self._learn((field.name, version), self.records, spoken(field, version))
 
-    @cached_property
-    def _places(self) -> tuple[list[int], list[int]]:
-        """Where each entry begins, and which ones are not spelled as they are."""
-        begins = list(accumulate((len(text) + 1 for text in self.texts), initial=0))[:-1]
-        return begins, [at for at, text in enumerate(self.texts) if b"\\" in text or not text.isascii()]
+    def _learn(self, what: object, entries: Sequence[P], learn: Callable[[P], T]) -> Sequence[T]:
+        known = self.learnt.get(what, ())
+        if len(known) < len(entries):
+            known = self.learnt[what] = [*known, *map(learn, entries[len(known) :])]
+        return known
+
+    def and_then(self, other: "Piece") -> "Piece":
+        """A longer one."""
+        texts, records = [*self.texts, *other.texts], [*self.records, *other.records]
+        return Piece(self.first, texts, records, self.plain and other.plain, dict(self.learnt))
+
+
+def _lowered(text: bytes) -> bytes | None:
+    """None: what it says is not spelled as it is."""
+    return text.lower() if b"\\" not in text and text.isascii() else None
 
 
 class Collector:
@@ -138,8 +152,7 @@ class Window:
             if found and len(found[-1].texts) + len(piece.texts) <= _PIECE:
                 last = found.pop()
                 self.size -= last.size
-                texts, records = [*last.texts, *piece.texts], [*last.records, *piece.records]
-                piece = Piece(last.first, texts, records, last.plain and piece.plain)  # noqa: PLW2901
+                piece = last.and_then(piece)  # noqa: PLW2901
             found.append(piece)
             self.size += piece.size
         self.pieces = tuple(found)

@@ -119,10 +119,11 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
     [
         {"_BEST_MIN": 2, "_TIED_MIN": 2, "_TIED_SHARE": 10**9},
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 1},
+        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "_FREQUENT": 100},
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2},
         {"_BEST_MIN": 9999},
     ],
-    ids=["by the other keys", "soon by score", "in between", "at once"],
+    ids=["by the other keys", "soon by score", "asked before", "in between", "at once"],
 )
 def test_the_best_of_one_word_are_the_first_of_all(
     steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
