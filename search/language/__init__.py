@@ -15,7 +15,8 @@ Hands on, from this package:
     matcher(plan, version) -> record -> bool
     scorer(plan, version, text_score=count_score) -> record -> float, or None when the record does not match
     values(field, version) -> record -> list of canonical values        index builders, sorting, rollups
-    raw_values(field, version) -> record -> list of values as they are  `fields` of a hit
+    raw_values(field, version) -> record -> list of values as they are  scores, highlights
+    raw_fields(fields, version) -> record -> values as they are by name `fields` of a hit
     canonicalizer(field) -> value -> canonical value or None            literals of requests: search_after, keys
     exact_text(kind, value) -> str          the spelling in exact indexes and keys of groups
     order_key(kind, value) -> bytes         sorts as the values do: ranges, sorted runs, bounds
@@ -37,7 +38,7 @@ Dies     holds no state.
 
 from search.language.analysis import words
 from search.language.errors import QueryError
-from search.language.evaluate import Matcher, Scorer, matcher, raw_values, scorer, values
+from search.language.evaluate import Matcher, Scorer, matcher, raw_fields, raw_values, scorer, values
 from search.language.parser import parse_filter, parse_query
 from search.language.plan import (
     AllOf,
@@ -94,6 +95,7 @@ __all__ = [
     "plan_query",
     "print_query",
     "query",
+    "raw_fields",
     "raw_values",
     "scorer",
     "values",

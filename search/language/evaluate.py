@@ -13,7 +13,7 @@ side by side share one extraction.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,25 @@ def raw_values(field: Field, version: int) -> Callable[[object], list[Any]]:
         if raw is MISSING:
             return []
         return list(flat(raw)) if raw.__class__ is list else [raw]
+
+    return extract
+
+
+def raw_fields(fields: Mapping[str, Field], version: int) -> Callable[[object], dict[str, Any]]:
+    """By name what `raw_values` says, of those fields that a record has: a value, or a list of several."""
+    pointers = ((name, field.pointer(version)) for name, field in fields.items())
+    gets = [(name, getter(pointer, MISSING)) for name, pointer in pointers if pointer is not None]
+
+    def extract(record: object) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, get in gets:
+            raw = get(record)
+            if raw.__class__ is list:
+                some = list(flat(raw))
+                raw = some[0] if len(some) == 1 else some or MISSING
+            if raw is not MISSING:
+                found[name] = raw
+        return found
 
     return extract
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import lru_cache
 
 from search.engine import SortError, after_of, sort_of
 from search.language import Plan, QueryError, query
@@ -22,6 +23,7 @@ from streams_node.searching import Asked, Found, Work
 _LONG_CHARS = 1000  # to understand such a query takes about a millisecond
 _SHORT_BYTES = 16 << 10  # of records: such an answer takes the loop little longer than a hop to a thread
 _MS = 1000
+_understood = lru_cache(256)(query)  # clients ask the same again and again; plans and configurations never change
 
 
 async def search(context: Context, request: SubRequest) -> Reply[SearchView]:
@@ -84,7 +86,7 @@ async def plan_of(context: Context, text: str, config: SearchConfig | None) -> P
     """A query as a stream understands it; a long one is understood beside the event loop."""
     try:
         if len(text) < _LONG_CHARS:
-            return query(text, config)
+            return _understood(text, config)
         return await asyncio.get_running_loop().run_in_executor(context.ledger.openers, query, text, config)
     except QueryError as problem:
         raise BadSearch(problem.message, position=problem.position) from None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from search.engine import SortKey, highlight, shown
-from search.language import raw_values
+from search.language import raw_fields
 from search.language.dates import MS_NS
 from streams_node.http.headers import RawHeaders
 from streams_node.http.search_request import SearchRequest
@@ -202,15 +202,14 @@ def explained(work: Work) -> SearchExplain:
 def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterator[SearchHit]:
     """The hits of a page, in their order."""
     lenses = StreamLenses(asked.meaning, state.token)
-    gets = [(name, raw_values(field, asked.meaning.version)) for name, field in asked.config.fields.items()]
+    fields = raw_fields(asked.config.fields, asked.meaning.version)
     for hit in found.hits:
         record, text = record_of(lenses, hit.seq, hit.text or b"null")
-        fields = {name: some[0] if len(some) == 1 else some for name, get in gets if (some := get(record))}
         yield SearchHit(
             offset=state.token(hit.seq + 1),
             score=found.score(record) or 0.0 if hit.score is None else hit.score,
             sort=as_json(sort_shown(state, asked.keys, hit)),
-            fields=as_json(fields),
+            fields=as_json(fields(record)),
             source=msgspec.Raw(text),
             highlight=_marked(asked, record) if request.highlight else None,
         )

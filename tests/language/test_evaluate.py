@@ -18,6 +18,7 @@ from search.language import (
     plan_filter,
     plan_query,
     query,
+    raw_fields,
     raw_values,
     scorer,
     values,
@@ -297,6 +298,14 @@ def test_a_version_before_every_binding_has_no_value() -> None:
     assert scorer(plan, 1)({"two": "two"}) is None
     assert matcher(plan, 2)({"two": "two"})
     assert raw_values(BOUND.fields["late"], 1)({"two": "two"}) == []
+
+
+@pytest.mark.parametrize("tags", ["x", None, [], [[]], ["x"], [["x"], None], {"a": 1}, ["x", ["y", []]]])
+def test_fields_of_a_record_are_their_raw_values(tags: object) -> None:
+    for record in ({"tags": tags, "level": "error", "unknown": 1}, {}, [tags], "text", None):
+        found = raw_fields(config.fields, 1)(record)
+        gotten = {name: raw_values(each, 1)(record) for name, each in config.fields.items()}
+        assert list(found.items()) == [(name, got[0] if len(got) == 1 else got) for name, got in gotten.items() if got]
 
 
 def test_values_as_the_record_has_them() -> None:
