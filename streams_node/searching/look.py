@@ -27,8 +27,8 @@ def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: 
     """Hand hits among the entries of the spans to the page in the making; the newest come first, if order allows."""
     looked, lead = Looked(), wanted.keys[0]
     by_offset, oldest_first = lead.by == "offset", lead.by == "offset" and not lead.descending
-    judge = _judge(wanted)
-    values, rank, word = values_of(wanted.keys, wanted.version), place_of(wanted.keys), word_of(wanted.plan)
+    judge, values, rank = _judge(wanted), values_of(wanted.keys, wanted.version), place_of(wanted.keys)
+    word = None if _counts_words(wanted) else word_of(wanted.plan)
     for piece, part in _parts(pieces, spans, oldest_first=oldest_first):
         if by_offset and settled(wanted, part, oldest_first=oldest_first):
             break
@@ -61,9 +61,16 @@ def _judge(wanted: Wanted) -> _Judge:
 
     if not any(key.by == "score" for key in wanted.keys):
         return _matching(matcher(plan, wanted.version))
+    if isinstance(score, WordScore) and _counts_words(wanted):
+        return _by_word(score, wanted.version, beyond)
     if isinstance(plan, Text) and not plan.phrase:  # to score it is as quick as to tell that it matches
-        return _by_word(score, wanted.version, beyond) if isinstance(score, WordScore) else _scored(None, score, beyond)
+        return _scored(None, score, beyond)
     return _scored(matcher(plan, wanted.version), score, beyond)
+
+
+def _counts_words(wanted: Wanted) -> bool:
+    """Whether to score is to count one word, in what is known of all texts: nothing need be passed over before."""
+    return isinstance(wanted.score, WordScore) and any(key.by == "score" for key in wanted.keys)
 
 
 def _matching(matches: Matcher) -> _Judge:

@@ -7,13 +7,14 @@ Keeps    a window is of neighbouring entries up to some moment's end, promoted a
 
 import asyncio
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from search.engine.bm25 import spoken
 from streams_node.errors import StreamsError
@@ -29,14 +30,13 @@ from streams_node.searching.sieve import Lenient
 from streams_node.wal.database import Database
 
 log = get_logger(__name__)
-P = TypeVar("P")
-T = TypeVar("T")
 ENTRIES_MAX = 8192  # of one stream: a mini-companion takes over long before
 _TEXT_BYTES_MAX = 8 << 20  # of one stream
 _PIECE = 512  # entries
 _STEP_BYTES = 4 << 20
 _NOTHING_SHOWN = 1 << 20
 _TIMES_TEXT, _ENTRY_BYTES = 5, 1000  # what a parsed record and its words take, measured with log events of 13 fields
+_LEARNT_MAX = 4  # texts of which searches have asked; each takes as much as it has of the entries
 _ROOM = 1.25  # entries are of different sizes
 
 
@@ -52,7 +52,7 @@ class Piece:
     texts: Sequence[bytes]
     records: Sequence[object]
     plain: bool
-    learnt: dict[object, Sequence[Any]] = field(default_factory=dict)
+    learnt: dict[object, Any] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -63,24 +63,26 @@ class Piece:
         """In memory, about."""
         return _TIMES_TEXT * sum(map(len, self.texts)) + _ENTRY_BYTES * len(self.texts)
 
-    def may_hold(self, word: bytes) -> Sequence[int]:
+    def may_hold(self, text: bytes) -> Sequence[int]:
         """The entries that may have a lower-case text of ASCII in some string: by their places, in order.
 
         An entry of ASCII without escapes spells its strings as they are. Any other one may hold any text.
         """
         if not self.plain:
             return range(len(self.texts))
-        lowered = self._learn("lowered", self.texts, _lowered)
-        return [at for at, text in enumerate(lowered) if text is None or word in text]
+        known: _Spelled = self.learnt.get(_Spelled, _NOTHING_SPELLED)
+        if len(known.begins) < len(self.texts):
+            known = self.learnt[_Spelled] = known.and_then(self.texts[len(known.begins) :])
+        return known.may_hold(text)
 
     def spoken(self, field: Field, version: int) -> Sequence[tuple[str, int]]:
         """The words of each entry in a text."""
-        return self._learn((field.name, version), self.records, spoken(field, version))
-
-    def _learn(self, what: object, entries: Sequence[P], learn: Callable[[P], T]) -> Sequence[T]:
-        known = self.learnt.get(what, ())
-        if len(known) < len(entries):
-            known = self.learnt[what] = [*known, *map(learn, entries[len(known) :])]
+        known: Sequence[tuple[str, int]] = self.learnt.get((field.name, version), ())
+        if len(known) < len(self.records):
+            if len(self.learnt) > _LEARNT_MAX:
+                self.learnt.clear()
+            said = map(spoken(field, version), self.records[len(known) :])
+            known = self.learnt[field.name, version] = [*known, *said]
         return known
 
     def and_then(self, other: "Piece") -> "Piece":
@@ -89,9 +91,29 @@ class Piece:
         return Piece(self.first, texts, records, self.plain and other.plain, dict(self.learnt))
 
 
-def _lowered(text: bytes) -> bytes | None:
-    """None: what it says is not spelled as it is."""
-    return text.lower() if b"\\" not in text and text.isascii() else None
+class _Spelled(NamedTuple):
+    """Entries in lower case, each with a line's end; where each begins, and which ones are not spelled as they are."""
+
+    text: bytes
+    begins: Sequence[int]
+    strange: Sequence[int]
+
+    def and_then(self, texts: Sequence[bytes]) -> "_Spelled":
+        begins = accumulate((len(text) + 1 for text in texts[:-1]), initial=len(self.text))
+        strange = (at for at, text in enumerate(texts, len(self.begins)) if b"\\" in text or not text.isascii())
+        text = b"".join((self.text, b"\n".join(texts).lower(), b"\n"))
+        return _Spelled(text, [*self.begins, *begins], [*self.strange, *strange])
+
+    def may_hold(self, text: bytes) -> Sequence[int]:
+        found, at = list[int](), self.text.find(text)
+        while at >= 0:
+            number = bisect_right(self.begins, at) - 1
+            found.append(number)
+            at = self.text.find(text, self.begins[number + 1]) if number + 1 < len(self.begins) else -1
+        return sorted({*found, *self.strange}) if self.strange else found
+
+
+_NOTHING_SPELLED = _Spelled(b"", [], [])
 
 
 class Collector:

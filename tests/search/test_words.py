@@ -123,3 +123,11 @@ def test_by_one_word_the_same_is_best_as_by_records(seed: int) -> None:
             right.sort(key=lambda each: place(values(records[each[0] - 100], each[0], each[1] or 0.0)))
             assert found == right[:5], q
         pieces[:2] = [pieces[0].and_then(pieces[1])]
+
+
+def test_of_many_texts_few_are_known_by_their_words() -> None:
+    one = piece([b'{"text":"a card"}', b"7"])
+    for version in range(99):
+        assert one.spoken(CONFIG.fields["text"], version)[1] == ("  ", 0)
+    assert one.spoken(CONFIG.fields["text"], 1) == [(" a  card ", 2), ("  ", 0)]
+    assert len(one.learnt) < 9
