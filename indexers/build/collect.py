@@ -88,7 +88,7 @@ class Windows:
         if known is None:
             known = self._contributors[batch.meaning] = _contributors(records.subject)
         parts = [each.part(records.table, records.streams) for each in known]
-        self._objects[-1][1].extend(rollups.parts_of(part for part in parts if part is not None))
+        self._objects[-1][1].extend(rollups.cells_of(part for part in parts if part is not None))
 
     def finish(self, place: Place, covers: Sequence[Cover]) -> Made:
         return place.holds(rollups.build(self._objects, place.path), covers)

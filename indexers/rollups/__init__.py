@@ -6,7 +6,8 @@ Hands on, from this package:
 
     Part(stream, rollup, times, dimensions, measures, intervals)    entries for one rollup
     Counted, Summarised, Parts              the columns of a measure of each kind
-    build(objects, target) -> Written       objects: (id, Parts), each object once
+    cells_of(parts) -> [Cells]              what they add up to, in less room: for whoever has many of one object
+    build(objects, target) -> Written       objects: (id, Parts or Cells), each object once
     merge(readers, target) -> Written       the runs of disjoint entries as one
     Rollups(source)                         .windows(stream, rollup, interval, begin, end, ordinals)
     windows([(reader, ordinals), …], stream, …)     the same over many runs, added up
@@ -17,23 +18,15 @@ Keeps    a run and its merges tell what a recount of the entries tells: counts, 
 Dies     while writing: a file that nothing names.
 """
 
+from indexers.rollups.cells import Cells, cells_of
+from indexers.rollups.parts import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
 from indexers.rollups.read import Rollups, Summary, Window, windows
-from indexers.rollups.write import (
-    FAMILY,
-    INTERVAL_MS_MAX,
-    Counted,
-    Measure,
-    Part,
-    Parts,
-    Summarised,
-    build,
-    merge,
-    parts_of,
-)
+from indexers.rollups.write import FAMILY, build, merge, parts_of
 
 __all__ = [
     "FAMILY",
     "INTERVAL_MS_MAX",
+    "Cells",
     "Counted",
     "Measure",
     "Part",
@@ -43,6 +36,7 @@ __all__ = [
     "Summary",
     "Window",
     "build",
+    "cells_of",
     "merge",
     "parts_of",
     "windows",

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from indexers.records import Column, Table, milliseconds
-from indexers.rollups.write import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
+from indexers.rollups.parts import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
 from search.language import Matcher, canonicalizer, exact_text, matcher, query
 from search.language.dates import MS_NS
 from streams_node.schema.search_config import Binding, Count, Field, Kind, Rollup, SearchConfig, Summary, SummaryParts
@@ -73,10 +73,18 @@ class Contributor:
     def _spelled(self, name: str, column: Column, kept: list[int] | None) -> Any:
         """The exact texts of values. A dimension has few distinct ones."""
         kind = self._config.fields[name].kind
+        array = column.array(kind)
+        if array is None:
+            values = _taken(column.values, kept)
+            return values if kind is Kind.KEYWORD else self._texts_of(name, kind, values)
+        array = _taken(array, kept)
         if kind is Kind.KEYWORD:
-            array = column.array(kind)
-            return _taken(column.values if array is None else array, kept)
-        values = _taken(column.values, kept)
+            return array
+        encoded = array.dictionary_encode(null_encoding="encode")
+        texts = pa.array(self._texts_of(name, kind, encoded.dictionary.to_pylist()), pa.string())
+        return pa.DictionaryArray.from_arrays(encoded.indices, texts)
+
+    def _texts_of(self, name: str, kind: Kind, values: Sequence[Any]) -> list[str | None]:
         texts = self._texts[name]
         found: list[str | None] = []
         for value in values:

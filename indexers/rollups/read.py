@@ -2,18 +2,22 @@
 
 import heapq
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
-from indexers.rollups.write import FAMILY
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indexers.rollups.cells import starts_of
+from indexers.rollups.write import FAMILY, apart
 from indexers.runs import RunReader, Source, Written
-from indexers.runs.files import key_at
 
 Ordinals = AbstractSet[int] | None  # of objects in a run; None: all of them
+_OF_WINDOW = FAMILY.schema.names[FAMILY.schema.get_field_index("start") :]
 
 
 @dataclass(slots=True)
@@ -67,52 +71,63 @@ class Rollups(RunReader):
     def rows_within(
         self, stream: int, rollup: str, interval: int, begin: int, end: int, ordinals: Ordinals = None
     ) -> Iterator[tuple[tuple[int, str], dict[str, Summary]]]:
-        """The same with the dimensions as they are stored, in the order of the run."""
-        rows = self._rows(stream, rollup, interval, begin, end - interval)
-        if ordinals is not None:
-            rows = (row for row in rows if row["object"] in ordinals)
-        for key, group in groupby(rows, key=lambda row: (row["start"], row["dimensions"])):
+        """The same with the dimensions as they are stored."""
+        for key, group in groupby(self._rows(stream, rollup, interval, begin, end - interval), key=itemgetter(0, 1)):
             measures = dict[str, Summary]()
-            for row in group:
-                summary = measures.setdefault(row["measure"], Summary())
-                if row["bucket"] is None:
-                    summary += Summary(row["count"], row["sum"], row["min"], row["max"])
+            for _, _, measure, raw, ordinal, count, *of_summary in group:
+                if ordinals is not None and ordinal not in ordinals:
+                    continue
+                summary = measures.setdefault(measure, Summary())
+                if raw is None:
+                    summary += Summary(count, *of_summary)
                 else:
-                    bucket = row["bucket"].decode("utf-8", "surrogatepass")
-                    summary.histogram[bucket] = summary.histogram.get(bucket, 0.0) + row["count"]
-                measures[row["measure"]] = summary
-            yield key, measures
+                    bucket = raw.decode("utf-8", "surrogatepass")
+                    summary.histogram[bucket] = summary.histogram.get(bucket, 0.0) + count
+                measures[measure] = summary
+            if measures:
+                yield key, measures
 
     def tables_within(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[Any]:
-        """The rows of windows that start in [first, last], as Arrow tables in the order of the run."""
+        """The rows of windows that start in [first, last], as `rows_in` has them."""
         for number in self.numbers_within(stream, rollup, interval, first, last):
             yield self.rows_in(number, stream, rollup, interval, first, last)
 
     def numbers_within(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[int]:
         """The row groups that may have rows of these windows, in order."""
-        bounds = [(stream, stream), (rollup, rollup), (interval, interval), (first, last)]
-        return self.groups_within(bounds) if first <= last else iter(())
+        low, high = _starts(interval, first, last)
+        bounds = [(stream, stream), (rollup, rollup), (None, interval), (interval, None), (low, high)]
+        return self.groups_within(bounds) if low <= high else iter(())
 
     def rows_in(self, number: int, stream: int, rollup: str, interval: int, first: int | None = None,
                 last: int | None = None) -> Any:  # fmt: skip
-        """The rows that a row group has of windows that start in [first, last], as an Arrow table in the order of the
-        run; without bounds, of all windows.
+        """The rows that a row group has of windows that start in [first, last]; without bounds, of all windows.
+
+        They are an Arrow table. Each is of a summary or of a bucket, and of such a window or of a part of it.
         """
-        table, of = self.group(number), (stream, rollup, interval)
-        low = _place(bisect_left, table, of if first is None else (*of, first))
-        high = _place(bisect_right, table, of if last is None else (*of, last))
-        return table.slice(low, high - low).select(FAMILY.schema.names[3:])
+        table = self.group(number)
+        of_stream = pc.and_(pc.equal(table.column("stream"), stream), pc.equal(table.column("rollup"), rollup))
+        shorter = pc.less_equal(table.column("interval"), interval)
+        wanted = pc.and_(of_stream, pc.and_(shorter, pc.greater_equal(table.column("longest"), interval)))
+        if first is not None and last is not None:
+            low, high = _starts(interval, first, last)
+            starts = table.column("start")
+            wanted = pc.and_(wanted, pc.and_(pc.greater_equal(starts, low), pc.less_equal(starts, high)))
+        return apart(table.select(_OF_WINDOW).filter(wanted))
 
-    def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[dict[str, Any]]:
-        for table in self.tables_within(stream, rollup, interval, first, last):
-            for batch in table.to_batches():
-                yield from batch.to_pylist()
+    def _rows(self, stream: int, rollup: str, interval: int, first: int, last: int) -> Iterator[tuple[Any, ...]]:
+        """By window and dimensions."""
+        tables = list(self.tables_within(stream, rollup, interval, first, last))
+        if not tables:
+            return iter(())
+        rows = pa.concat_tables(tables)
+        rows = rows.set_column(0, "start", starts_of(rows.column("start"), interval))
+        rows = rows.sort_by([("start", "ascending"), ("dimensions", "ascending")])
+        return zip(*(column.to_pylist() for column in rows.columns), strict=True)
 
 
-def _place(bisect: Callable[..., int], table: Any, values: Sequence[int | str]) -> int:
-    """Where rows that begin with these values of the key are in a sorted table, or would be."""
-    names, wanted = FAMILY.key[: len(values)], tuple((True, value) for value in values)
-    return bisect(range(table.num_rows), wanted, key=lambda row: key_at(table, names, row))
+def _starts(interval: int, first: int, last: int) -> tuple[int, int]:
+    """Where windows that start in [first, last] begin and end: there their parts start."""
+    return -(-first // interval) * interval, last // interval * interval + interval - 1
 
 
 def windows(

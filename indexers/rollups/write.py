@@ -3,6 +3,7 @@
 stream      int64
 rollup      string
 interval    int64            milliseconds
+longest     int64            the longest interval that these windows stand for, in milliseconds
 start       int64            of the window, milliseconds since 1970: a multiple of the interval
 dimensions  string           JSON array in ASCII of the dimensions' exact texts or nulls, in the order of the rollup
 measure     string
@@ -11,32 +12,33 @@ object      int32            ordinal of the object whose entries these are
 count       double           records, or what is in the bucket
 sum, min, max   double or null   of a summary that has them
 
-A histogram is rows of its own, so all rows add up alike: count and sum are added, min and max compared. Objects are not
-added up in a run: a cover that is trimmed, deleted or superseded would stay in every sum.
+All rows add up alike: count and sum are added, min and max compared. A row with a bucket and a sum is two in one: the
+summary, and the bucket that all its values are in. Objects are not added up in a run: a cover that is trimmed, deleted
+or superseded would stay in every sum.
+
+Longer windows that would hardly be fewer are not written: where nearly every entry is the only one of its windows,
+seven intervals would take seven times the room. Who looks for them adds up the shorter ones that stand for them.
 """
 
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indexers.rollups.cells import KEY, VALUES, Cells, What, added, cells_of, coarser, starts_of
+from indexers.rollups.parts import Part
 from indexers.runs import Family, Living, RunReader, RunWriter, Target, Written, combined, merge_blocks, moved
 
-# Far above every useful window, and low enough that no start of a window leaves 64 bits: dates of records are within
-# 8.64e15 ms of 1970. What is configured beyond is answered from the entries.
-INTERVAL_MS_MAX = 1 << 53
 FAMILY = Family(
     name="rollups",
-    format=1,
+    format=2,
     schema=pa.schema(
         [
             pa.field("stream", pa.int64(), nullable=False),
             pa.field("rollup", pa.string(), nullable=False),
             pa.field("interval", pa.int64(), nullable=False),
+            pa.field("longest", pa.int64(), nullable=False),
             pa.field("start", pa.int64(), nullable=False),
             pa.field("dimensions", pa.string(), nullable=False),
             pa.field("measure", pa.string(), nullable=False),
@@ -48,103 +50,51 @@ FAMILY = Family(
             pa.field("max", pa.float64(), nullable=True),
         ]
     ),
-    key=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "object"),
-    dictionary=("stream", "rollup", "interval", "start", "dimensions", "measure", "bucket", "object", "count"),
+    key=("stream", "rollup", "interval", "longest", "start", "dimensions", "measure", "bucket", "object"),
+    dictionary=(
+        "stream", "rollup", "interval", "longest", "start", "dimensions", "measure", "bucket", "object", "count"
+    ),
     encodings={},
-)
+)  # fmt: skip
+_FEWER = 2  # times fewer rows: then longer windows are worth theirs
+_SLICE_ROWS = 1 << 16  # spelled at once
 _ORDER = [(name, "ascending", "at_start") for name in FAMILY.key]
-_VALUES = [("count", "sum"), ("sum", "sum"), ("min", "min"), ("max", "max")]
-_WINDOW = ["stream", "start", "dimensions"]
-_OBJECT = FAMILY.schema.get_field_index("object")
-_EXPONENT_BITS, _EXPONENT_BIAS, _EXPONENT_MASK = 52, 1023, 0x7FF
-_COMBINATIONS_MAX = 1 << 62
-_LOG2_KEYS = [str(2**exponent).encode() for exponent in range(1024)]
+_NUMBERS = [(name, "ascending") for name in ("stream", "kind", "start", "dimensions", "what", "object")]
+_OF_SUMMARIES = ["sum", "min", "max"]
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """`count`: 1 for an entry that its `include` takes, else 0; None: all are taken."""
+class _Kind(NamedTuple):
+    """What windows there are of: sorts as their rows do."""
 
-    taken: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Summarised:
-    """`summary` of a number a record."""
-
-    values: Any
-    histogram: bool = False  # log2_v1
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """`summary_parts`: numbers that the records carry; histograms as a column of lists of (bucket, count) or None."""
-
-    count: Any
-    sum: Any
-    min: Any
-    max: Any
-    histograms: Sequence[Mapping[str, float]] | None = None
-
-
-Measure = Counted | Summarised | Parts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Entries that contribute to a rollup: columns of one length, Arrow arrays or sequences."""
-
-    stream: Any  # of all of them, or a column
     rollup: str
-    intervals: Sequence[int]  # milliseconds
-    times: Any  # milliseconds since 1970, rounded down
-    dimensions: Sequence[Any]  # a column of exact texts or None for each
-    measures: Mapping[str, Measure]
+    interval: int
+    longest: int
 
 
-def build(objects: Iterable[tuple[str, Iterable[Part]]], target: Target) -> Written:
-    """A run of these objects. Memory goes by their entries, an object at a time, and by their windows."""
-    names, found = list[str](), list[Any]()
-    for ordinal, (name, parts) in enumerate(objects):
+def build(objects: Iterable[tuple[str, Iterable[Part | Cells]]], target: Target) -> Written:
+    """A run of these objects. Memory goes by the windows of all of them."""
+    names, cells = list[str](), list[list[Cells]]()
+    for name, parts in objects:
         names.append(name)
-        for table in parts_of(parts):
-            ordinals = pa.repeat(pa.scalar(ordinal, pa.int32()), table.num_rows)
-            found.append(table.set_column(_OBJECT, FAMILY.schema.field(_OBJECT), ordinals))
+        cells.append(cells_of(parts))
     with RunWriter(FAMILY, target, names) as writer:
-        for tables in _in_order(found):
-            writer.write(_added(pa.concat_tables(tables)))
+        for table in _tables(cells):
+            writer.write(table)
         return writer.finish()
 
 
-def parts_of(parts: Iterable[Any]) -> list[Any]:
-    """The rows of parts of one object, added up: a table for each rollup and interval. Who has much of one object makes
-    them of each part of it first.
-    """
-    rows, made = dict[Any, list[Any]](), list[Any]()
-    for part in parts:
-        if isinstance(part, Part):
-            for interval, table in _rows(part):
-                rows.setdefault((part.rollup, interval), []).append(table)
-        else:
-            made.append(part)
-    return [*made, *(_added(pa.concat_tables(rows.pop(key))) for key in sorted(rows))]
+def parts_of(parts: Iterable[Part]) -> list[Any]:
+    """The rows that a reader would hand out of a run of one object, in tables."""
+    return [apart(table) for table in _tables([cells_of(parts)])]
 
 
-def _in_order(found: list[Any]) -> Iterator[list[Any]]:
-    """Tables whose rows come after one another. Those of one stream come by rollup and interval, one at a time.
-
-    With many values of a dimension all of them took twice as much, and a quarter more time.
-    """
-    filled = [table for table in found if table.num_rows]
-    streams = {bound for table in filled for bound in pc.min_max(table.column("stream")).as_py().values()}
-    if len(streams) > 1:
-        yield filled
-        return
-    kinds: dict[tuple[str, int], list[Any]] = {}
-    for table in filled:
-        kinds.setdefault((table.column("rollup")[0].as_py(), table.column("interval")[0].as_py()), []).append(table)
-    for kind in sorted(kinds):
-        yield kinds.pop(kind)
+def apart(rows: Any) -> Any:
+    """Rows of which each is of a summary or of a bucket, in no order."""
+    binned = pc.is_valid(rows.column("bucket"))
+    if not pc.any(binned).as_py():
+        return rows
+    summed = rows.filter(pc.or_(pc.invert(binned), pc.is_valid(rows.column("sum"))))
+    return pa.concat_tables([_nulled(summed, ["bucket"]), _nulled(rows.filter(binned), _OF_SUMMARIES)])
 
 
 def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living] | None = None) -> Written:
@@ -160,131 +110,129 @@ def merge(readers: Sequence[RunReader], target: Target, living: Sequence[Living]
         return writer.finish()
 
 
-def _added(table: Any) -> Any:
-    """Sorted rows, equal keys added up."""
-    summed = table.group_by(list(FAMILY.key), use_threads=False).aggregate(_VALUES)
-    summed = summed.rename_columns([*FAMILY.key, *(name for name, _ in _VALUES)])
-    return summed.select(FAMILY.schema.names).cast(FAMILY.schema).sort_by(_ORDER)
+def _tables(objects: Sequence[Sequence[Cells]]) -> Iterator[Any]:
+    """The rows of a run, in order."""
+    every = [each for cells in objects for each in cells]
+    if not every:
+        return
+    whats = sorted({what for each in every for what in _with_summaries(each.whats)}, key=_in_order)
+    numbers = {what: number for number, what in enumerate(whats)}
+    texts, places = _ranked([each.texts for each in every])
+    found = list[tuple[_Kind, int, Any]]()
+    for ordinal, cells in enumerate(objects):
+        grouped: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
+        for each in cells:
+            rows = _renumbered(each, next(places), numbers)
+            grouped.setdefault((each.rollup, each.intervals), []).append(rows)
+        for (rollup, intervals), tables in grouped.items():
+            rows = tables[0] if len(tables) == 1 else added(pa.concat_tables(tables))
+            for interval, longest, windows in _worth(rows, intervals):
+                found.append((_Kind(rollup, interval, longest), ordinal, _summarised(windows, whats, numbers)))
+    kinds = sorted({kind for kind, _, _ in found})
+    rows = pa.concat_tables([_placed(windows, kinds.index(kind), ordinal) for kind, ordinal, windows in found])
+    rows = rows.combine_chunks().sort_by(_NUMBERS)
+    for at in range(0, rows.num_rows, _SLICE_ROWS):
+        yield _spelled(rows.slice(at, _SLICE_ROWS), kinds, texts, whats)
 
 
-def _rows(part: Part) -> Iterator[tuple[int, Any]]:
-    """An interval, and rows of the format for it and a measure, in no order."""
-    times = _column(part.times, pa.int64())
-    stream = pa.repeat(pa.scalar(part.stream, pa.int64()), len(times)) if isinstance(part.stream, int) else part.stream
-    stream = _column(stream, pa.int64())
-    dimensions, texts = _dimensions(part.dimensions, len(times))
-    measured = {name: list(_measured(measure, len(times))) for name, measure in part.measures.items()}
-    for interval in part.intervals:
-        if not 0 < interval <= INTERVAL_MS_MAX:
-            raise ValueError(f"an interval of {interval} ms has no windows: at most {INTERVAL_MS_MAX}")
-        window = [stream, _starts(times, interval), dimensions]
-        for measure, tables in measured.items():
-            for table, rows in tables:
-                columns = window if rows is None else [column.take(rows) for column in window]
-                names = [*_WINDOW, *table.column_names]
-                keyed = pa.table([*columns, *table.columns], names=names)
-                summed = keyed.group_by([*_WINDOW, "bucket"], use_threads=False).aggregate(_VALUES)
-                summed = summed.rename_columns([*_WINDOW, "bucket", *(name for name, _ in _VALUES)])
-                spelled = texts.take(summed.column("dimensions"))
-                summed = summed.set_column(summed.column_names.index("dimensions"), "dimensions", spelled)
-                constants = {"rollup": part.rollup, "interval": interval, "measure": measure, "object": 0}
-                for name, value in constants.items():
-                    kind = FAMILY.schema.field(name).type
-                    summed = summed.append_column(name, pa.repeat(pa.scalar(value, kind), summed.num_rows))
-                yield interval, summed.select(FAMILY.schema.names).cast(FAMILY.schema)
+def _worth(rows: Any, intervals: Sequence[int]) -> Iterator[tuple[int, int, Any]]:
+    """Windows that are written: their interval, the longest one that they stand for, and their rows."""
+    interval, *longer = intervals
+    while longer and _pays(rows, longer[-1]):
+        at = next(at for at, each in enumerate(longer) if _pays(rows, each))
+        yield interval, [interval, *longer][at], rows
+        rows = coarser(rows, longer[at])
+        interval, *longer = longer[at:]
+    yield interval, [interval, *longer][-1], rows
 
 
-def _measured(measure: Measure, count: int) -> Iterator[tuple[Any, Any]]:
-    """(bucket, count, sum, min, max) a record, and to which records rows belong, if not one to each."""
-    none = pa.nulls(count, pa.float64())
-    ones = pa.repeat(1.0, count)
-    if isinstance(measure, Counted):
-        taken = ones if measure.taken is None else _column(measure.taken, pa.float64())
-        yield _table(pa.nulls(count, pa.binary()), taken, none, none, none), None
-    elif isinstance(measure, Summarised):
-        values = _column(measure.values, pa.float64())
-        yield _table(pa.nulls(count, pa.binary()), ones, values, values, values), None
-        if measure.histogram:
-            yield _table(_log2_buckets(values), ones, none, none, none), None
-    else:
-        numbers = [_column(each, pa.float64()) for each in (measure.count, measure.sum, measure.min, measure.max)]
-        yield _table(pa.nulls(count, pa.binary()), *numbers), None
-        if measure.histograms is not None:
-            yield _given_buckets(measure.histograms)
+def _pays(rows: Any, interval: int) -> bool:
+    starts = rows.set_column(1, "start", starts_of(rows.column("start"), interval))
+    return bool(starts.group_by(KEY, use_threads=False).aggregate([]).num_rows * _FEWER <= rows.num_rows)
 
 
-def _given_buckets(histograms: Sequence[Mapping[str, float]]) -> tuple[Any, Any]:
-    rows, keys, counts = list[int](), list[bytes](), list[float]()
-    for row, histogram in enumerate(histograms):
-        for key, count in histogram.items():
-            rows.append(row)
-            keys.append(key.encode("utf-8", "surrogatepass"))
-            counts.append(count)
-    none = pa.nulls(len(rows), pa.float64())
-    return _table(pa.array(keys, pa.binary()), pa.array(counts, pa.float64()), none, none, none), pa.array(
-        rows, pa.int64()
-    )
+def _summarised(rows: Any, whats: Sequence[What], numbers: Mapping[What, int]) -> Any:
+    """The same with a row for the summary of a measure where its values are in several buckets."""
+    binned = _has_bucket(whats).take(rows.column("what"))
+    binned = pc.and_(binned, pc.is_valid(rows.column("sum")))
+    if not pc.any(binned).as_py():
+        return rows
+    some = rows.filter(binned)
+    summaries = pa.array([numbers[measure, None] for measure, _ in whats], pa.int32())
+    summed = some.set_column(3, "what", summaries.take(some.column("what")))
+    windows = _numbered([summed.column(name) for name in KEY])
+    several = pc.greater(pc.value_counts(windows).field("counts").take(windows), 1)
+    if not pc.any(several).as_py():
+        return rows
+    apart = [some.filter(pc.invert(several)), _nulled(some.filter(several), _OF_SUMMARIES)]
+    return pa.concat_tables([rows.filter(pc.invert(binned)), *apart, added(summed.filter(several))])
 
 
-def _log2_buckets(values: Any) -> Any:
-    """`2**floor(log2(max(1, |value|)))` as text: read from the exponent of the double, so without rounding."""
-    bits = pc.max_element_wise(pc.abs(values), pa.scalar(1.0)).view(pa.int64())
-    exponents = pc.bit_wise_and(pc.shift_right(bits, _EXPONENT_BITS), _EXPONENT_MASK)
-    places = pc.subtract(exponents, _EXPONENT_BIAS)
-    return pa.array(_LOG2_KEYS, pa.binary()).take(places)
+def _has_bucket(whats: Sequence[What]) -> Any:
+    return pa.array([bucket is not None for _, bucket in whats], pa.bool_())
 
 
-def _starts(times: Any, interval: int) -> Any:
-    """The window of each time, before 1970 too: Arrow divides towards zero."""
-    whole = pc.multiply(pc.divide(times, interval), interval)
-    return pc.if_else(pc.greater(whole, times), pc.subtract(whole, interval), whole)
+def _numbered(columns: Sequence[Any]) -> Any:
+    """A number for each row: equal ones for equal values. They count from 0 in the order in which they come up."""
+    codes, *others = (column.combine_chunks().dictionary_encode() for column in columns)
+    found = codes.indices
+    for each in others:
+        pairs = pc.add(pc.multiply(found.cast(pa.int64()), len(each.dictionary)), each.indices.cast(pa.int64()))
+        found = pairs.dictionary_encode().indices
+    return found
 
 
-def _dimensions(columns: Sequence[Any], count: int) -> tuple[Any, Any]:
-    """The JSON texts of the records' dimensions, each distinct one spelled once; for each record which one it has."""
-    if not columns:
-        return pa.repeat(pa.scalar(0, pa.int32()), count), pa.array(["[]"])
-    numbered = _numbered(columns)
-    if numbered is not None:
-        return numbered
-    encoded = [column.to_pylist() if isinstance(column, pa.Array | pa.ChunkedArray) else column for column in columns]
-    numbers: dict[tuple[str | None, ...], int] = {}
-    found = [numbers.setdefault(values, len(numbers)) for values in zip(*encoded, strict=True)]
-    texts = [json.dumps(values, separators=(",", ":")) for values in numbers]
-    return pa.array(found, pa.int32()), pa.array(texts, pa.string())
+def _ranked(texts: Sequence[Any]) -> tuple[Any, Iterator[Any]]:
+    """All different texts in order, and of each array where its texts are among them."""
+    encoded = pa.chunked_array(texts, pa.string()).dictionary_encode()
+    dictionary = encoded.chunk(0).dictionary
+    order = pc.array_sort_indices(dictionary)
+    ranks = pc.inverse_permutation(order.cast(pa.int32()))
+    return dictionary.take(order), (ranks.take(each.indices) for each in encoded.chunks)
 
 
-def _numbered(columns: Sequence[Any]) -> tuple[Any, Any] | None:
-    """The same without a step a record; None where there are too many combinations, or text that is not Unicode."""
-    try:
-        encoded = [_column(column, pa.string()).dictionary_encode(null_encoding="encode") for column in columns]
-    except (UnicodeEncodeError, pa.ArrowException):
-        return None
-    if math.prod(len(each.dictionary) for each in encoded) > _COMBINATIONS_MAX:
-        return None
-    codes = encoded[0].indices.cast(pa.int64())
-    for each in encoded[1:]:
-        codes = pc.add(pc.multiply(codes, len(each.dictionary)), each.indices.cast(pa.int64()))
-    known = pc.unique(codes)
-    spellings = [each.dictionary.to_pylist() for each in encoded]
-    texts = [json.dumps(_digits(code, spellings), separators=(",", ":")) for code in known.to_pylist()]
-    return pc.index_in(codes, known), pa.array(texts, pa.string())
+def _renumbered(cells: Cells, places: Any, numbers: Mapping[What, int]) -> Any:
+    """The rows of cells with the numbers of the whole run."""
+    whats = pa.array([numbers[what] for what in cells.whats], pa.int32())
+    rows = cells.rows.set_column(2, "dimensions", places.take(cells.rows.column("dimensions")))
+    return rows.set_column(3, "what", whats.take(rows.column("what")))
 
 
-def _digits(code: int, spellings: Sequence[Sequence[str | None]]) -> list[str | None]:
-    """Which value of each dimension a combination has."""
-    found = list[str | None]()
-    for values in reversed(spellings):
-        code, at = divmod(code, len(values))
-        found.append(values[at])
-    return found[::-1]
+def _placed(rows: Any, kind: int, ordinal: int) -> Any:
+    for name, value in (("kind", kind), ("object", ordinal)):
+        rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.int32()), rows.num_rows))
+    return rows
 
 
-def _table(*columns: Any) -> Any:
-    return pa.table(list(columns), names=["bucket", "count", "sum", "min", "max"])
+def _spelled(rows: Any, kinds: Sequence[_Kind], texts: Any, whats: Sequence[What]) -> Any:
+    """Rows as the format has them."""
+    kind, what = rows.column("kind"), rows.column("what")
+    columns = {
+        "stream": rows.column("stream"),
+        "rollup": pa.array([each.rollup for each in kinds]).take(kind),
+        "interval": pa.array([each.interval for each in kinds], pa.int64()).take(kind),
+        "longest": pa.array([each.longest for each in kinds], pa.int64()).take(kind),
+        "start": rows.column("start"),
+        "dimensions": texts.take(rows.column("dimensions")),
+        "measure": pa.array([measure for measure, _ in whats]).take(what),
+        "bucket": pa.array([bucket for _, bucket in whats], pa.binary()).take(what),
+        "object": rows.column("object"),
+        **{name: rows.column(name) for name in VALUES},
+    }
+    return pa.table(columns)
 
 
-def _column(values: Any, kind: Any) -> Any:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+def _nulled(rows: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, rows.schema.field(at).type))
+    return rows
+
+
+def _with_summaries(whats: Sequence[What]) -> set[What]:
+    return {*whats, *((measure, None) for measure, _ in whats)}
+
+
+def _in_order(what: What) -> tuple[str, bool, bytes]:
+    measure, bucket = what
+    return measure, bucket is not None, bucket or b""

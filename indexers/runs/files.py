@@ -276,6 +276,11 @@ class RunReader:
                 f"it has format {any_of.format}, this version knows {self.family.format}; "
                 "run the newer version that wrote it, or rebuild the index",
             )
+        if any_of.format < self.family.format:
+            raise IndexDamaged(
+                self.name,
+                f"it has format {any_of.format}, this version reads {self.family.format}; rebuild the index",
+            )
         if not self._metadata.schema.to_arrow_schema().equals(self.family.schema):
             raise IndexDamaged(self.name, "its columns are not those of its format")
         return _DECODER.decode(text).objects

@@ -117,8 +117,8 @@ def test_a_stream_that_an_older_version_planned_is_planned_and_indexed_anew(tmp_
     whole: dict[str, Any] = {"rollup": "all", "interval": "1m", "begin": T0, "to": T0 + 60_000}
 
     def grow_old(db: sqlite3.Connection) -> None:
-        db.execute("UPDATE index_covers SET config = replace(config, '2-', '')")
-        db.execute("UPDATE index_plans SET configs = replace(configs, '2-', '')")
+        db.execute("UPDATE index_covers SET config = replace(config, '3-', '')")
+        db.execute("UPDATE index_plans SET configs = replace(configs, '3-', '')")
 
     async def run() -> None:
         async with indexed(tmp_path / "node", bucket) as node:
