@@ -18,8 +18,9 @@ Keeps    a run and its merges tell what a recount of the entries tells: counts, 
 Dies     while writing: a file that nothing names.
 """
 
+from indexers.intervals import INTERVAL_MS_MAX
 from indexers.rollups.cells import Cells, cells_of
-from indexers.rollups.parts import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
+from indexers.rollups.parts import Counted, Measure, Part, Parts, Summarised
 from indexers.rollups.read import Rollups, Summary, Window, windows
 from indexers.rollups.write import FAMILY, build, merge, parts_of
 

@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexers.rollups.parts import Counted, Measure, Part, Summarised, chains
+from indexers.intervals import chains
+from indexers.rollups.parts import Counted, Measure, Part, Summarised
 
 KEY = ["stream", "start", "dimensions", "what"]
 VALUES = ["count", "sum", "min", "max"]

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from indexers.intervals import INTERVAL_MS_MAX
 from indexers.records import Column, Table, milliseconds
-from indexers.rollups.parts import INTERVAL_MS_MAX, Counted, Measure, Part, Parts, Summarised
+from indexers.rollups.parts import Counted, Measure, Part, Parts, Summarised
 from search.language import Matcher, canonicalizer, exact_text, matcher, query
 from search.language.dates import MS_NS
 from streams_node.schema.search_config import Binding, Count, Field, Kind, Rollup, SearchConfig, Summary, SummaryParts

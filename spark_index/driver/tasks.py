@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from indexers.intervals import INTERVAL_MS_MAX, chains
 from indexers.messages import Build, Claim, Failed, IndexObject, Meaning, Merge, StoreAt
 from streams_node.schema.jsontext import loads
+from streams_node.schema.search_config import interval_ms
 
 # A worker's memory was 190 MB with 17 MB of log events in a task, 310 MB with 67, 480 MB with 150; 32 MiB are about 67.
 TASK_WEIGHT_MAX = 32 << 20
 REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
-# An entry may be the only one of its windows. Of one with 35 such rows a worker holds 9 kB.
-_WINDOW_WEIGHT = 16
+_WINDOW_WEIGHT = 16  # an entry may be the only one of its windows; of one with five such rows a worker holds 600 bytes
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,14 +65,20 @@ def weight_of(work: Build | Merge, windows: Sequence[int] = ()) -> int:
 
 
 def windows_of(meaning: Meaning) -> int:
-    """How many rows of rollups an entry makes, if it shares its windows with no other one."""
+    """How many rows of rollups a worker holds of an entry, if it shares its windows with no other one."""
     if "rollups" not in meaning.configs:
         return 0
     registry: Any = loads(bytes(meaning.registry))
     return sum(
-        len(rollup["intervals"]) * sum(1 + ("histogram" in each) for each in rollup["measures"].values())
+        len(_chains(rollup["intervals"])) * sum(1 + ("histogram" in each) for each in rollup["measures"].values())
         for rollup in registry["search"]["rollups"].values()
     )
+
+
+def _chains(intervals: Sequence[str]) -> list[tuple[int, ...]]:
+    """Of each a worker holds the shortest windows of an entry: what longer ones add up to."""
+    found = (interval_ms(text) or 0 for text in intervals)
+    return chains(ms for ms in found if 0 < ms <= INTERVAL_MS_MAX)
 
 
 def joined(outcomes: list[Outcome]) -> Outcome:

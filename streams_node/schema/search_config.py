@@ -317,13 +317,19 @@ def _intervals(members: Mapping[str, Any], path: str) -> tuple[Interval, ...]:
     for at, text in _items(members, "intervals", path, INTERVALS_MAX, filled=True):
         if not isinstance(text, str):
             _refuse(f"{at} must be a string")
-        found = _INTERVAL.fullmatch(text)
-        if found is None or found[1] == "0":
+        ms = interval_ms(text)
+        if not ms:
             _refuse(f"{at} must be a positive duration string")
         if text in intervals:
             _refuse(f"{at} duplicates {text}")
-        intervals[text] = Interval(text, int(found[1]) * UNIT_MS[found[2]])
+        intervals[text] = Interval(text, ms)
     return tuple(intervals.values())
+
+
+def interval_ms(text: str) -> int | None:
+    """None: it is no duration."""
+    found = _INTERVAL.fullmatch(text)
+    return None if found is None else int(found[1]) * UNIT_MS[found[2]]
 
 
 def _measure(raw: object, path: str, fields: Mapping[str, Field]) -> Measure:
