@@ -129,10 +129,13 @@ def _tables(objects: Sequence[Sequence[Cells]]) -> Iterator[Any]:
             for interval, longest, windows in _worth(rows, intervals):
                 found.append((_Kind(rollup, interval, longest), ordinal, _summarised(windows, whats, numbers)))
     kinds = sorted({kind for kind, _, _ in found})
-    rows = pa.concat_tables([_placed(windows, kinds.index(kind), ordinal) for kind, ordinal, windows in found])
-    rows = rows.combine_chunks().sort_by(_NUMBERS)
+    placed = [_placed(windows, kinds.index(kind), ordinal) for kind, ordinal, windows in found]
+    found.clear()
+    rows = pa.concat_tables(placed).combine_chunks()
+    placed.clear()
+    order = pc.sort_indices(rows, sort_keys=_NUMBERS)
     for at in range(0, rows.num_rows, _SLICE_ROWS):
-        yield _spelled(rows.slice(at, _SLICE_ROWS), kinds, texts, whats)
+        yield _spelled(rows.take(order.slice(at, _SLICE_ROWS)), kinds, texts, whats)
 
 
 def _worth(rows: Any, intervals: Sequence[int]) -> Iterator[tuple[int, int, Any]]:

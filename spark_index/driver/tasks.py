@@ -14,7 +14,7 @@ from streams_node.schema.search_config import interval_ms
 TASK_WEIGHT_MAX = 32 << 20
 REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
-_WINDOW_WEIGHT = 16  # an entry may be the only one of its windows; of one with five such rows a worker holds 600 bytes
+_WINDOW_WEIGHT = 32  # an entry may be the only one of its windows; of one with five such rows a worker holds 500 bytes
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
