@@ -28,6 +28,7 @@ class Source:
         self.schema = view.schema
         self.layout = layout
         self._single: dict[str, bool] = {}
+        self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
@@ -81,6 +82,13 @@ class Source:
             counts = self.searcher.aggregate(every, {"n": {"value_count": {"field": columns.column}}})
             known = int(counts["n"]["value"]) == self.count(Query.exists_query(columns.column))
             self._single[columns.column] = known
+        return known
+
+    def full(self, columns: ColumnsOf) -> bool:
+        """Whether every document has a value in this fast column."""
+        known = self._full.get(columns.column)
+        if known is None:
+            known = self._full[columns.column] = self.count(Query.exists_query(columns.column)) == self.docs
         return known
 
     def count(self, query: tantivy.Query) -> int:

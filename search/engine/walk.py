@@ -31,7 +31,7 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
-_BEST_MIN, _BEST_SHARE = 512, 512  # of one word; of a frequent one so many of its documents, mostly all of a score
+_BEST_MIN, _BEST_SHARE = 512, 1024  # of one word; of a frequent one so many of its documents, mostly all of a score
 _FREQUENT = 1 << 17  # documents: to sort them takes longer than to ask whether that may be of use
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _SCATTERED = 8  # times as many documents between some rows as there are rows
@@ -107,12 +107,13 @@ class Walker:
         assert key.field is not None  # noqa: S101 - a key of a field has one
         columns = self._source.layout.of(key.field.name)
         without_value = without(query, Query.exists_query(columns.column))
-        if key.descending and (after is None or after[0] is None):
+        full = self._source.full(columns)
+        if not full and key.descending and (after is None or after[0] is None):
             yield from self._under(None, without_value, rest, None if after is None else after[1:])
         if after is None or after[0] is not None or key.descending:
             valued = after if after is not None and after[0] is not None else None
             yield from self._with_value(query, columns, key, rest, valued)
-        if not key.descending:
+        if not full and not key.descending:
             inner = after[1:] if after is not None and after[0] is None else None
             yield from self._under(None, without_value, rest, inner)
 
