@@ -142,6 +142,10 @@ def test_a_fault_of_a_json_text_is_told_where_it_is(module: Callable[..., Any]) 
     ):
         assert module("lib/jsontext.js", "faultOf", text)["message"] == said
 
+    said = "JSON.parse: expected ',' or '}' after property value in object at line 3 column 5 of the JSON data"
+    told = module("lib/jsontext.js", "placeOf", "[1,\n2,\n    x]", said)
+    assert told == [3, 5], "the words of another browser, whose parser says where it is"
+
     @DRAWN
     @given(VALUES, st.sampled_from((None, 1)), st.data())
     def holds(value: Any, indent: int | None, data: st.DataObject) -> None:

@@ -63,10 +63,21 @@ export function faultOf(text) {
     return null;
   } catch (failure) {
     if (!text.trim()) return { message: "there is nothing yet", line: 1 };
-    const before = text.slice(0, faultAt(text)).split("\n");
-    const said = failure.message.replace(/,? ?(\.\.\.)?"[^]*is not valid JSON$| in JSON[^]*| \(line[^]*/, "").replace("of JSON input", "of the text");
-    return { message: `${said}, line ${before.length}, column ${before.at(-1).length + 1}`, line: before.length };
+    const [line, column] = placeOf(text, failure.message);
+    const said = failure.message
+      .replace(/^JSON\.parse: /, "")
+      .replace(/,? ?(\.\.\.)?"[^]*is not valid JSON$| in JSON[^]*| \(line[^]*| at line[^]*/, "")
+      .replace("of JSON input", "of the text");
+    return { message: `${said}, line ${line}, column ${column}`, line };
   }
+}
+
+// Where the parser says it is, or where we find it.
+export function placeOf(text, message) {
+  const told = / line (\d+) column (\d+) of the JSON data/.exec(message);
+  if (told) return [Number(told[1]), Number(told[2])];
+  const before = text.slice(0, faultAt(text)).split("\n");
+  return [before.length, before.at(-1).length + 1];
 }
 
 // The first character that no JSON goes on with: up to it there is nothing wrong but that the text ends. Not all messages
