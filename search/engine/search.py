@@ -172,7 +172,8 @@ class _Search:
 
     def _walks(self, part: _Parts) -> Iterator[Iterator[_Values]]:
         ask = self._ask
-        walker = Walker(part.source, self._read, ask.over, ask.size, self._rows)
+        most = Translator(part.source).most(ask.plan)
+        walker = Walker(part.source, self._read, ask.over, ask.size, self._rows, most)
         if ask.sort[0].by == "score":
             yield self._by_score(part, walker)
         else:
@@ -213,7 +214,7 @@ class _Search:
 
     def _read_all(self, source: Source, query: tantivy.Query) -> Iterator[_Values]:
         """The rows of all documents of a query whose records match."""
-        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX, self._rows)
+        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX, self._rows, 0)
         seqs = walker.walk(query, [SortKey("offset", descending=False)], None)
         while chunk := [int(row[0] or 0) for row in islice(seqs, VERIFIED_MAX)]:
             for seq, record in self._records(chunk).items():

@@ -200,6 +200,16 @@ class Translator:
                     return query, self._source.frequency(field, token)
         return None
 
+    def most(self, plan: Plan) -> int:
+        """So many documents match at most, as far as an index tells without looking for them."""
+        match plan:
+            case AllOf(parts):
+                return min(map(self.most, parts))
+            case Compare(field, Op.EQ, value) if field.kind is Kind.KEYWORD and field.name not in self._source.inexact:
+                return self._source.frequency(field, str(value))
+        word = self.word(plan)
+        return self._source.docs if word is None else word[1]
+
     def _scored_target(
         self, target: Target, idf: Callable[[Field, str], float], *, phrase: bool, prefix: bool
     ) -> tantivy.Query:

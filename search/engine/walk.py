@@ -36,6 +36,7 @@ _FREQUENT = 1 << 17  # documents: to sort them takes longer than to ask whether 
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _SCATTERED = 8  # times as many documents between some rows as there are rows
 _NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
+_FEW = 1024  # documents: to look at all of them takes no longer
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 _READ_MIN = 256  # and of so many neighbours at once: one call takes as long as some hundred values
@@ -46,15 +47,19 @@ class TimeOver(Exception):
 
 
 class Walker:
-    """Walks over one view. `rows` are the first and the last one that documents of queries may have."""
+    """Walks over one view. `rows` are the first and the last one that documents of queries may have.
 
-    def __init__(self, source: Source, read: Read, over: Over, size: int, rows: tuple[int, int]) -> None:
+    `most` says how many documents a query may have, if that is known to be less than all.
+    """
+
+    def __init__(self, source: Source, read: Read, over: Over, size: int, rows: tuple[int, int], most: int) -> None:
         self._source = source
         self._searcher = source.searcher
         self._read = read
         self._over = over
         self._window = max(WINDOW_MIN, size + 1)
         self._bounds = rows
+        self._near = _NEAR if most > _FEW else U64_MAX
 
     def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
         """Sort values, of which the last is the seq. Scores are those of the query, when they are the first key."""
@@ -80,7 +85,7 @@ class Walker:
     # --- offset ---
 
     def _by_offset(self, query: tantivy.Query, key: SortKey, after: _Values | None) -> Iterator[_Values]:
-        (low, high), window, near = self._bounds, self._window, _NEAR
+        (low, high), window, near = self._bounds, self._window, self._near
         if after is not None and after[0] is not None:
             bound = int(after[0])
             low, high = (low, min(high, bound - 1)) if key.descending else (max(low, bound + 1), high)
