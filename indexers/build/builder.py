@@ -80,7 +80,7 @@ class Builder:
         if subject is None:
             subject = self._subjects[batch.meaning] = Subject(self._meanings[batch.meaning])
         seqs = batch.column("seq")
-        documents = subject.documents(seqs, batch.column("payload"))
+        documents = subject.documents(seqs, batch.table.column("payload").combine_chunks())
         streams, times = batch.column("stream"), batch.column("append_ts")
         table = Table(documents, subject.version)
         records = Records(subject, table, streams, seqs, times, documents.skipped)

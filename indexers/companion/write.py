@@ -280,4 +280,4 @@ def _mark(name: str, column: Column) -> Any:
     present = column.present()
     if present in {0, len(column)}:
         return f",{name}" if present else ""
-    return pa.array([f",{name}" if value is not None else "" for value in column.values], pa.string())
+    return pc.if_else(column.known(), f",{name}", "")

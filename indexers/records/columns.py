@@ -64,6 +64,12 @@ class Column:
         value = self.values[at]
         return [] if value is None else [value]
 
+    def known(self) -> Any:
+        """Whether each record has a value, as Arrow has it."""
+        if self._array is not None:
+            return pc.is_valid(self._array)
+        return pa.array([value is not None for value in self.values])
+
     def present(self) -> int:
         """Records with a value."""
         if self._array is not None:
@@ -84,13 +90,17 @@ class Table:
     """Columns of some records, each made when it is asked for."""
 
     def __init__(self, documents: Documents, version: int) -> None:
-        self.records = documents.records
+        self._documents = documents
         self._plain = documents.plain
         self._version = version
         self._columns: dict[str, Column] = {}
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self._documents)
+
+    @property
+    def records(self) -> list[Any]:
+        return self._documents.records
 
     def column(self, field: Field) -> Column:
         found = self._columns.get(field.name)
@@ -112,7 +122,10 @@ class Table:
     def _read(self, field: Field) -> Column:
         pointer = field.pointer(self._version)
         if pointer is None:
-            return Column([None] * len(self.records), {})
+            return Column([None] * len(self), {})
+        read = self._documents.arrays.get(pointer)
+        if read is not None:
+            return self._known(field, read)
         raw = self.at(pointer)
         if field.kind in _TEXTS and not field.lowercase:
             array = _arrow(raw, pa.string())
@@ -122,6 +135,16 @@ class Table:
         if list in types:
             return _mixed(field, raw)
         return self._single(field, raw, types)
+
+    def _known(self, field: Field, read: Any) -> Column:
+        """What Arrow has read: at most one value a record, of the usual type."""
+        if field.kind is Kind.FLOAT:
+            return Column(None, {}, pc.add(read, 0.0))  # -0.0 becomes 0.0
+        made = _usual_dates(read) if field.kind is Kind.DATE else None if field.lowercase else read
+        if made is not None:
+            return Column(None, {}, made)
+        raw = read.to_pylist()
+        return self._single(field, raw, set(map(type, raw)))
 
     def _single(self, field: Field, raw: list[Any], types: set[type]) -> Column:
         """At most one value a record."""
@@ -186,10 +209,10 @@ def _dates(raw: list[Any], types: set[type]) -> list[Any] | None:
     return None
 
 
-def _usual_dates(raw: list[Any]) -> Any:
+def _usual_dates(raw: Any) -> Any:
     """What programs write, all at once, as nanoseconds; None if anything else is among it."""
     try:
-        texts = pa.array(raw, pa.string())
+        texts = raw if isinstance(raw, pa.Array) else pa.array(raw, pa.string())
         if not pc.all(pc.match_substring_regex(texts, _USUAL)).as_py():
             return None
         return texts.cast(pa.timestamp("ns", "UTC")).cast(pa.int64())

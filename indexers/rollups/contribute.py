@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indexers.intervals import INTERVAL_MS_MAX
 from indexers.records import Column, Table, milliseconds
@@ -138,7 +139,7 @@ def _without_one(column: Column) -> set[int]:
     """Records that have no value, or several."""
     found = set(column.many)
     if column.present() < len(column):
-        found.update(at for at, value in enumerate(column.values) if value is None)
+        found.update(pc.indices_nonzero(pc.invert(column.known())).to_pylist())
     return found
 
 

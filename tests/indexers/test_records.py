@@ -3,12 +3,16 @@
 import json
 from typing import Any
 
+import msgspec
 import orjson
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexers.records import Documents, Table, parsed
+from indexers.messages import Meaning
+from indexers.records import Documents, Subject, Table, parsed
+from indexers.records.arrays import arrays
 from search.language import values
 from search.language.dates import date_ns
 from streams_node.schema.search_config import Field, parse
@@ -84,6 +88,77 @@ def test_a_moment_is_read_the_same_alone_and_among_others(text: str) -> None:
     for found in ([text], [moments[0], text]):
         column = Table(Documents([{"v": each} for each in found], [], plain=True), 1).column(declared)
         assert column.values == [date_ns(each) for each in found]
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("pointer", ["/v", "/in/v"])
+@settings(deadline=None, max_examples=60)
+@given(found=st.one_of(one_type, mixed), lacking=st.booleans())
+def test_payloads_are_read_as_the_evaluator_reads_them(
+    name: str,
+    pointer: str,
+    found: list[Any],
+    lacking: bool,  # noqa: FBT001
+) -> None:
+    records: list[Any] = [{"v": value, "in": {"v": value}} for value in found]
+    if lacking:
+        records.insert(len(records) // 2, {"in": None})
+    declared = field(FIELDS[name], pointer)
+    payloads = [json.dumps(record).encode() for record in records]
+    of = Subject(meaning(FIELDS[name], pointer))
+    documents = of.documents(range(len(payloads)), pa.array(payloads, pa.binary()))
+    column, read = Table(documents, 1).column(declared), values(declared, 1)
+    expected = [read(parsed(payload)) for payload in payloads]
+    assert [column.of(at) for at in range(len(records))] == expected
+    assert [list(map(type, column.of(at))) for at in range(len(records))] == [
+        list(map(type, each)) for each in expected
+    ]
+    assert column.known().to_pylist() == [bool(each) for each in expected]
+    assert documents.records == [parsed(payload) or {} for payload in payloads]
+
+
+def test_usual_payloads_are_read_without_a_parsed_record() -> None:
+    payloads = [b'{"i":-1,"f":2,"b":true,"t":"\\u00e9","in":{"t":"x"}}', b'{"i":null,"in":null,"other":[{"i":"x"}]}']
+    types = {"/i": pa.int64(), "/f": pa.float64(), "/b": pa.bool_(), "/t": pa.string(), "/in/t": pa.string()}
+    found = arrays(pa.array(payloads, pa.binary()), types)
+    assert found is not None
+    assert {name: each.to_pylist() for name, each in found.items()} == {
+        "/i": [-1, None], "/f": [2.0, None], "/b": [True, None], "/t": ["é", None], "/in/t": ["x", None]
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        [b'{"a":1}{"a":2}', b""], [b'{"a":[1,', b'{"b":1}]}{}'], [b'{"a":"}', b'{"}{}'], [b'{"c":{"a":1}', b'{"a":1}}'],
+        [b'{"c":[{}', b"{}]}{}{}"], [b'{"a":1,"a":2}'], [b'{"a":1.0}'], [b'{"a":9223372036854775808}'], [b'{"a":"1"}'],
+        [b'{"a":[1]}'], [b'{"c":NaN}'], [b'{"c":[-Infinity]}'], [b'{"c":"\xff"}'], [b'{"c":"\\ud800"}'], [b"[]"],
+        [b"1"], [b'{"c":' + b"[" * 1000 + b"]" * 1000 + b"}"],
+        [b'\xef\xbb\xbf{"a":1}'], [b'{"a":01}'], [b'{"c":1e999}'], [b'{"f":1.7976931348623159e308}'], [b'{"a":{}}'],
+        [b'{"a":1} x', b"{}"], [b"{'a':1}"], [b'{"a":1,}'], [b"null"], [],
+    ],
+)  # fmt: skip
+def test_what_arrow_may_read_otherwise_is_not_read_by_it(payloads: list[bytes]) -> None:
+    assert arrays(pa.array(payloads, pa.binary()), {"/a": pa.int64(), "/f": pa.float64()}) is None
+
+
+def test_pointers_through_one_another_are_not_read_by_arrow() -> None:
+    payloads = pa.array([b'{"a":{}}'], pa.binary())
+    for other in ({"/a": pa.int64(), "/a/b": pa.int64()}, {"/a/b": pa.int64(), "/a": pa.int64()}, {"": pa.int64()}):
+        assert arrays(payloads, other) is None
+
+
+def meaning(members: dict[str, Any], pointer: str) -> Meaning:
+    date = {"kind": "date", "bindings": [{"version": 1, "jsonPointer": "/d"}]}
+    search = {"primaryTimestampField": "d", "fields": {
+        "d": date, "x": {**members, "bindings": [{"version": 1, "jsonPointer": pointer}]}
+    }}  # fmt: skip
+    registry = {
+        "apiVersion": "durable.streams/schema-registry/v1", "schema": "s", "currentVersion": 1, "search": search,
+        "boundaries": [{"offset": 0, "version": 1}], "schemas": {"1": {}}, "lenses": {},
+    }  # fmt: skip
+    raw = msgspec.Raw(msgspec.json.encode(registry))
+    return Meaning(registry=raw, profile="generic", content_type="application/json", configs={})
 
 
 def is_plain(record: Any) -> bool:
