@@ -39,11 +39,13 @@ class _Bin(NamedTuple):
 
 
 def tasks_of(claim: Claim, workers: int, weight_max: int = TASK_WEIGHT_MAX) -> list[Task]:
-    """As many tasks as workers, about equal in weight; more if they would be too big, fewer for little work."""
+    """As many tasks as workers, about equal in weight; if they would be too big, more of them for each worker, so that
+    none is left alone at the end; fewer for little work.
+    """
     windows = [windows_of(each) for each in claim.meanings]
     weights = {id(each): weight_of(each, windows) for each in claim.work}
     total = sum(weights.values())
-    count = min(len(claim.work), max(workers, -(-total // weight_max)))
+    count = min(len(claim.work), workers * max(1, -(-total // (workers * weight_max))))
     bins = [_Bin([], 0) for _ in range(count)]
     for each in sorted(claim.work, key=lambda each: weights[id(each)], reverse=True):
         least = min(range(count), key=lambda at: bins[at].weight)

@@ -370,7 +370,15 @@ def test_tasks_hold_all_work_once_are_even_and_not_too_big(sizes: list[int], wor
     largest = max(sizes, default=0)
     assert max(totals, default=0) - min(totals, default=0) <= largest
     assert max(totals, default=0) <= weight_max + largest
-    assert len(tasks) <= max(workers, -(-sum(sizes) // weight_max))
+    assert len(tasks) <= max(workers, -(-sum(sizes) // weight_max) + workers - 1)
+
+
+def test_no_task_is_left_alone_at_the_end(bucket: Bucket) -> None:
+    """A worker would wait for the other one."""
+    builds = [put(bucket, {stream: entries(0, 10)}) for stream in range(1, 13)]
+    claim = Claim(claim="c", fence=1, lease_ms=1, store=store_at(bucket), meanings=[MEANING], work=list(builds))
+    of_one = max(map(weight_of, builds))
+    assert [len(tasks_of(claim, 2, many * of_one)) for many in (12, 6, 5, 4, 3)] == [2, 2, 4, 4, 4]
 
 
 def test_entries_that_make_many_rows_of_rollups_are_cut_into_smaller_tasks(bucket: Bucket) -> None:
