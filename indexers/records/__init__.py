@@ -5,7 +5,7 @@ Pulls    payloads of neighbouring entries of streams that mean the same.
 Hands on, from this package:
 
     Subject(meaning)                    a meaning of a claim, made ready
-    subject.documents(seqs, payloads)   Documents: as the current version has them; parsed, if Arrow alone cannot read them
+    subject.documents(seqs, payloads)   Documents: as the current version has them, parsed if Arrow cannot read them
     Table(documents, fields, version)   a column of canonical values a field: what `search.language.values` says of each
                                         record, read many records at a time
 Keeps    a column is what the evaluator would have read; tests/indexers/test_records.py compares them. What is no JSON
