@@ -3,7 +3,7 @@
     with Builder(meanings, folder) as builder:
         for build in work:
             builder.add(build, sealed_rows(path, build))
-        made = builder.finish(new_id)
+        for made in builder.finish(new_id): ...
 
 Owns     the order of things: an entry is decoded once, promoted once, and read once a field for all families.
 Pulls    rows of sealed objects, and what their streams' entries mean.

@@ -1,7 +1,7 @@
 """Runs the pass."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Self
@@ -56,19 +56,19 @@ class Builder:
         self._cover(stretches, skipped)
         self._sources += 1
 
-    def finish(self, new_id: Callable[[], str]) -> list[Made]:
-        """The index objects of all that was added, each under an id of 32 hexadecimal digits from `new_id`."""
-        found = []
+    def finish(self, new_id: Callable[[], str]) -> Iterator[Made]:
+        """The index objects of all that was added, each under an id of 32 hexadecimal digits from `new_id`, and each as
+        soon as it is there: it can be put while the next one is made.
+        """
         for family in FAMILIES:
             for (of, config), covers in self._covers.items():
                 if of != family:
                     continue
                 place = Place(self._folder, family, new_id())
                 if family == "companion":
-                    found.append(self._companions.finish(place, config, covers))
+                    yield self._companions.finish(place, config, covers)
                 else:
-                    found.append(self._collectors[family].finish(place, covers))
-        return found
+                    yield self._collectors[family].finish(place, covers)
 
     def _batch(self, batch: Batch) -> list[int]:
         """Hand a batch to its families; the rows that are no objects."""

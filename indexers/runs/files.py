@@ -131,7 +131,7 @@ class RunWriter:
                 self._end_group()
 
     def finish(self) -> Written:
-        """Write the rest and the footer; a file is on the disk then."""
+        """Write the rest and the footer. Whoever puts the file somewhere waits for that disk."""
         self._end_group()
         metadata = _Metadata(self._family.name, self._family.format, self._objects)
         self._parquet.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(metadata)})

@@ -1,6 +1,5 @@
 """Where a run is written to."""
 
-import os
 from typing import BinaryIO
 
 import xxhash
@@ -36,8 +35,4 @@ class Sink:
     def end(self, *, own: bool) -> None:
         if not own:
             return
-        try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        finally:
-            self._file.close()
+        self._file.close()

@@ -9,6 +9,7 @@ Dies     anywhere: index objects under ids that nobody was told.
 import secrets
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -50,7 +51,7 @@ class _Worker:
         """All together, or one by one if something goes wrong that no object was known for."""
         failed: list[Failed] = []
         try:
-            made = self._built(builds, failed)
+            puts = self._built(builds, failed)
         except (StoreError, MemoryError):
             raise
         except Exception as problem:  # noqa: BLE001 - one object that nobody foresaw must not stop its neighbours
@@ -60,10 +61,8 @@ class _Worker:
             for each in builds:
                 self.build([each])
             return
-        crash_point("task.built")
         self.outcome.failed.extend(failed)
-        for one in made:
-            self._put(one)
+        self.outcome.objects.extend(each.result() for each in puts)
 
     def merge(self, order: Merge) -> None:
         """One index object of several; none of one of them is not what it should be."""
@@ -82,20 +81,23 @@ class _Worker:
             self.outcome.failed.extend(_failed(each.made, problem) for each in order.inputs)
             return
         crash_point("task.merged")
-        self._put(made)
+        self.outcome.objects.append(self._put(made))
         self.outcome.merged.append([made.object.made, *(each.made for each in order.inputs)])
         for path in paths.values():
             path.unlink(missing_ok=True)
 
-    def _built(self, builds: list[Build], failed: list[Failed]) -> list[Made]:
-        with Builder(self._meanings, self._folder) as builder:
+    def _built(self, builds: list[Build], failed: list[Failed]) -> list[Future[IndexObject]]:
+        """Each object is put while the next one is made: a put waits for the disk, or for the network."""
+        with Builder(self._meanings, self._folder) as builder, ThreadPoolExecutor(1, "put") as putting:
             for build in builds:
                 try:
                     builder.add(build, sealed_rows(self._sealed(build), build))
                     crash_point("task.read")
                 except (ObjectMissing, StoreCorrupt, SourceDamaged) as problem:
                     failed.append(_failed(build.source.made, problem))
-            return builder.finish(_new_id)
+            puts = [putting.submit(self._put, made) for made in builder.finish(_new_id)]
+            crash_point("task.built")
+            return puts
 
     def _sealed(self, build: Build) -> bytes:
         return self._store.get(Key(build.source.key), expected=Checksum(build.source.sha256)).data
@@ -111,7 +113,7 @@ class _Worker:
         path.write_bytes(data)
         return path
 
-    def _put(self, made: Made) -> None:
+    def _put(self, made: Made) -> IndexObject:
         id_ = ObjectId(made.object.made)
         if made.filter is not None:
             self._store.put(index_filter_key(id_), made.filter, write_id=WriteId(f"{id_}-filter"))
@@ -120,7 +122,7 @@ class _Worker:
         self._store.put(index_key(made.object.family, id_), made.path, write_id=WriteId(id_))
         crash_point("task.put")
         made.path.unlink()
-        self.outcome.objects.append(made.object)
+        return made.object
 
 
 class _InputLost(Exception):

@@ -87,7 +87,7 @@ def built(of: Meaning, objects: Sequence[Any], families: Sequence[Family], folde
             )
             source = Source(made=f"{first + at:032x}", key="", kind="segment", bytes=0, sha256="")
             builder.add(Build(source=source, stretches=[stretch]), [(0, table)])
-        return builder.finish(ids)
+        return list(builder.finish(ids))
 
 
 def rows(number: int) -> Any:

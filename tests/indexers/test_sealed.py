@@ -75,7 +75,7 @@ def test_a_stretch_may_begin_and_end_within_a_stream(tmp_path: Path) -> None:
     build = msgspec.structs.replace(build, stretches=[part])
     with Builder(world.meanings, tmp_path) as builder:
         builder.add(build, sealed_rows(file_of(whole.table, 9), build))
-        made = builder.finish(Ids())
+        made = list(builder.finish(Ids()))
     assert sorted(keys_of(made)) == sorted(f"key-2-{seq}" for seq in range(7, 31))
     assert [(each.first_seq, each.end_seq, each.entries) for each in made[0].object.covers] == [(7, 31, 24)]
 
@@ -103,7 +103,7 @@ def test_an_object_that_holds_something_else_is_refused_and_others_go_on(wrong: 
         with pytest.raises(SourceDamaged):
             builder.add(build, pieces)
         builder.add(second.build(world, FAMILIES), [(0, second.table)])
-        made = builder.finish(Ids())
+        made = list(builder.finish(Ids()))
     (tmp_path / "alone").mkdir()
     alone = built(world, [second], tmp_path / "alone", Ids(), random.Random(1), FAMILIES)
     assert [each.object for each in made] == [each.object for each in alone]
@@ -132,7 +132,7 @@ def test_a_task_without_stretches_makes_nothing(tmp_path: Path) -> None:
     (whole,) = sealed_objects(world, random.Random(1), 1)
     with Builder(world.meanings, tmp_path) as builder:
         builder.add(only(whole.build(world, FAMILIES), set()), [])
-        assert builder.finish(Ids()) == []
+        assert list(builder.finish(Ids())) == []
     assert list(tmp_path.iterdir()) == []
 
 

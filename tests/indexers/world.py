@@ -298,4 +298,4 @@ def built(
     with Builder(world.meanings, folder) as builder:
         for each in objects:
             builder.add(each.build(world, families), each.pieces(draw))
-        return builder.finish(ids)
+        return list(builder.finish(ids))
