@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Self
@@ -60,15 +61,20 @@ class Builder:
         """The index objects of all that was added, each under an id of 32 hexadecimal digits from `new_id`, and each as
         soon as it is there: it can be put while the next one is made.
         """
-        for family in FAMILIES:
-            for (of, config), covers in self._covers.items():
-                if of != family:
-                    continue
+        with ThreadPoolExecutor(1, "rest") as resting:
+            rested = resting.submit(self._companions.rest)
+            for family, config, covers in self._files():
                 place = Place(self._folder, family, new_id())
                 if family == "companion":
+                    rested.result()
                     yield self._companions.finish(place, config, covers)
                 else:
                     yield self._collectors[family].finish(place, covers)
+
+    def _files(self) -> Iterator[tuple[Family, str, list[Cover]]]:
+        """What comes of it, with its covers, and of a companion its configuration."""
+        for family in FAMILIES:
+            yield from ((of, config, covers) for (of, config), covers in self._covers.items() if of == family)
 
     def _batch(self, batch: Batch) -> list[int]:
         """Hand a batch to its families; the rows that are no objects."""

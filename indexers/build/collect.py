@@ -129,6 +129,11 @@ class Companions:
         config = records.subject.configs["companion"]
         self._wake(config, records.subject.search).add(records.streams, records.seqs, records.times, records.table)
 
+    def rest(self) -> None:
+        """What Tantivy has left to do: of its own, and it waits for the disk, so others may go on beside it."""
+        for writer in self._writers.values():
+            writer.rest()
+
     def finish(self, place: Place, config: str, covers: Sequence[Cover]) -> Made:
         writer = self._writers.pop(config)
         return place.holds(writer.finish(place.path, self._objects, covers), covers)
