@@ -10,8 +10,8 @@ from indexers.messages import Build, Claim, Failed, IndexObject, Meaning, Merge,
 from streams_node.schema.jsontext import loads
 from streams_node.schema.search_config import interval_ms
 
-# A worker's memory was 190 MB with 17 MB of log events in a task, 310 MB with 67, 480 MB with 150; 32 MiB are about 67.
-TASK_WEIGHT_MAX = 32 << 20
+# A worker's memory was 190 MB with 17 MB of log events in a task, 310 MB with 67, 480 MB with 150; 16 MiB are about 34.
+TASK_WEIGHT_MAX = 16 << 20
 REASON_CHARS = 500
 _ENTRY_WEIGHT = 64  # however well an entry is compressed, it takes a row of each family
 _WINDOW_WEIGHT = 32  # an entry may be the only one of its windows; of one with five such rows a worker holds 500 bytes
