@@ -174,8 +174,9 @@ class Driver:
                 await child.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()
-                os.killpg(child.pid, signal.SIGKILL)  # it made a group of its own: its workers, too
+                os.killpg(child.pid, signal.SIGKILL)  # it makes a group of its own, so its workers, too
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()  # before it had made one
             await child.wait()
 
 
