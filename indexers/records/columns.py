@@ -91,7 +91,6 @@ class Table:
 
     def __init__(self, documents: Documents, version: int) -> None:
         self._documents = documents
-        self._plain = documents.plain
         self._version = version
         self._columns: dict[str, Column] = {}
 
@@ -158,7 +157,7 @@ class Table:
             if usual is not None:
                 return Column(None, {}, usual)
             made = _dates(raw, types)
-        elif self._plain:
+        elif self._documents.plain:
             if field.kind is Kind.FLOAT and types <= {int, float, _NONE}:
                 array = _arrow(raw, pa.float64())
                 if array is not None:

@@ -26,8 +26,8 @@ _NOTHING: dict[str, Any] = {}  # stands for a record without fields; nobody writ
 
 
 class Documents:
-    """Records, in order. `plain`: as orjson reads them, so numbers are finite and of 64 bits. `skipped`: which have no
-    fields, because they are no objects. `arrays`: what has been read of them already, by pointer.
+    """Records, in order. `plain`: as orjson reads them, so numbers are finite and of 64 bits; asked behind `records`.
+    `skipped`: which have no fields, because they are no objects. `arrays`: what has been read already, by pointer.
     """
 
     def __init__(self, records: list[Any], skipped: list[int], plain: bool) -> None:  # noqa: FBT001 - always the third
@@ -50,7 +50,7 @@ class Documents:
     @property
     def records(self) -> list[Any]:
         if self._records is None:
-            self._records = list(map(orjson.loads, self._payloads.to_pylist()))
+            self._records, self.plain = _loaded(self._payloads.to_pylist())  # a member that no column is of may be odd
         return self._records
 
 

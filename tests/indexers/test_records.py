@@ -127,6 +127,14 @@ def test_usual_payloads_are_read_without_a_parsed_record() -> None:
     }  # fmt: skip
 
 
+def test_what_no_column_is_of_may_be_a_number_that_no_double_can_hold() -> None:
+    payloads = [b'{"v":1,"other":123e307}', b'{"v":2}']
+    documents = Subject(meaning(FIELDS["integer"], "/v")).documents([0, 1], pa.array(payloads, pa.binary()))
+    assert documents.arrays, "Arrow does not look at it"
+    assert documents.records == [{"v": 1, "other": float("inf")}, {"v": 2}]
+    assert not documents.plain
+
+
 @pytest.mark.parametrize(
     "payloads",
     [
