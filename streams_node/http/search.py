@@ -21,7 +21,7 @@ from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found, Work
 
 _LONG_CHARS = 1000  # to understand such a query takes about a millisecond
-_SHORT_BYTES = 16 << 10  # of records: such an answer takes the loop little longer than a hop to a thread
+_SHORT_HITS, _SHORT_BYTES = 32, 16 << 10  # such an answer takes the loop little longer than a hop to a thread
 _MS = 1000
 _understood = lru_cache(256)(query)  # clients ask the same again and again; plans and configurations never change
 
@@ -45,10 +45,19 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
     found = await context.searches.search(tiers.reader, tiers.indexes, state, asked)
     context.ledger.touch(state)
     _note(context, found.work)
-    size = sum(len(hit.text or b"") for hit in found.hits)
-    if size <= _SHORT_BYTES and not request.highlight:
+    if _is_short(asked, found) and not request.highlight:
         return _reply(state, request, asked, found, began)
     return await context.searches.run(_reply, state, request, asked, found, began)
+
+
+def _is_short(asked: Asked, found: Found) -> bool:
+    """Few and small records, none of which has to be promoted: a lens may take long."""
+    hits = found.hits
+    return (
+        len(hits) <= _SHORT_HITS
+        and sum(len(hit.text or b"") for hit in hits) <= _SHORT_BYTES
+        and not any(asked.meaning.promotes(hit.seq) for hit in hits)
+    )
 
 
 def _note(context: Context, work: Work) -> None:

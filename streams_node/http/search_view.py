@@ -1,4 +1,4 @@
-"""The answer of a search as clients see it. Made in a thread: it holds up to hundreds of records."""
+"""The answer of a search as clients see it. A long one is made in a thread: it holds up to hundreds of records."""
 
 import json
 from collections.abc import Iterator, Sequence
