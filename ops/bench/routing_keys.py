@@ -28,6 +28,7 @@ from ops.bench.errors import BenchError
 from streams_node.answers import Indexes, KeysPage
 from streams_node.cache import Cache, Limits
 from streams_node.indexing import Covering
+from streams_node.indexing.known import KnownCovers
 from streams_node.ingest.state import StreamState
 from streams_node.objects import FolderStore, RequestCounts, RetryingStore
 from streams_node.objects.keys import ObjectId, index_key
@@ -127,7 +128,7 @@ async def walk(folder: Path, keys: Sequence[str], runs: int, limit: int) -> tupl
     covers = build(store, folder, keys, runs)
     database, _ = await Database.open(folder / "streams.db", cache_bytes=8 << 20, reader_threads=2, read_queue_max=99)
     cache = await Cache.open(folder / "cache", store, Limits(_CACHE_BYTES, 4), local=folder / "bucket")
-    indexes = Covered(database, cache)
+    indexes = Covered(database, KnownCovers(database), cache)
     indexes.known = covers
     state, truth = state_of(len(keys)), sorted(keys)
 

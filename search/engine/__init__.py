@@ -11,7 +11,7 @@ Hands on, from this package:
     Searcher(views, config, version)            .page(Ask) -> Page, .count(plan, stream, spans) -> (least, most),
                                                 .aggregate(Tally) -> Tallied, .scorer(plan) -> record -> score or None
     sort_of(raw, plan, config) -> keys          the effective sort; SortError
-    after_of(raw, keys, seq_of), shown(values, keys, offset_of)         `search_after` and the `sort` of a hit as JSON
+    after_of(raw, keys, seq_of), shower(keys)(values, offset)           `search_after` and the `sort` of a hit as JSON
     build_mini(...) -> path                     a companion of entries that are not indexed yet
     highlight(plan, record, version) -> fields  snippets of what matched
     Terms, DateHistogram, Stats, Percentiles    what an aggregation may want
@@ -28,7 +28,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
-from search.engine.sorting import SortError, SortKey, SortValue, after_of, shown, sort_of
+from search.engine.sorting import SortError, SortKey, SortValue, after_of, shower, sort_of
 
 if TYPE_CHECKING:
     from search.engine.aggregate import AggregationTooLarge, DateHistogram, Percentiles, Stats, Tallied, Tally, Terms
@@ -62,7 +62,7 @@ __all__ = [
     "build_mini",
     "highlight",
     "open_views",
-    "shown",
+    "shower",
     "sort_of",
 ]
 

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -96,7 +97,6 @@ class _Search:
         self._ask = ask
         self._sources = searcher.sources
         self._version = searcher.version
-        self._matches: Matcher = matcher(ask.plan, self._version)
         self._statistics: Statistics | None = None
         self._score: Score = lambda _: None
         if any(key.by == "score" for key in ask.sort):
@@ -112,29 +112,32 @@ class _Search:
         self._verified = 0
         self._ms: dict[str, float] = defaultdict(float)
 
+    @cached_property
+    def _matches(self) -> Matcher:
+        return matcher(self._ask.plan, self._version)
+
     def page(self) -> Page:
         ask, rows, over = self._ask, list[_Values](), False
         total, exact = 0, False
         with self._timed("scan"):
-            scanned = scan(
-                ask.tail, self._matches, self._sort_values, ask.sort, after=ask.after, size=ask.size, over=ask.over
-            )
+            scanned = self._scanned() if ask.tail else Scanned([], 0, 0)
         try:
             with self._timed("odd"):
                 parts = [self._parts(source) for source in self._sources]
             with self._timed("walk"):
                 walks = [walk for part in parts for walk in self._walks(part)]
-                for row in heapq.merge(*walks, scanned.rows, key=self._place):
-                    rows.append(row)
-                    if len(rows) == ask.size:
-                        break
+                if scanned.rows:
+                    walks.append(iter(scanned.rows))
+                for row in islice(walks[0] if len(walks) == 1 else heapq.merge(*walks, key=self._place), ask.size):
+                    rows.append(row)  # what there is stays when the time is over
             with self._timed("count"):
                 total, exact = self._total(rows, scanned, parts)
         except TimeOver:
             over = True
         over = over or scanned.seen < len(ask.tail)
+        at = next((at for at, key in enumerate(ask.sort) if key.by == "score"), None)
         return Page(
-            hits=[Hit(int(row[-1] or 0), self._score_of(row), row) for row in rows],
+            hits=[Hit(int(row[-1] or 0), None if at is None else float(row[at] or 0.0), row) for row in rows],
             total=max(total, len(rows)),
             relation="eq" if exact and not over else "gte",
             timed_out=over,
@@ -143,9 +146,9 @@ class _Search:
             ms=dict(self._ms),
         )
 
-    def _score_of(self, row: _Values) -> float | None:
-        at = next((at for at, key in enumerate(self._ask.sort) if key.by == "score"), None)
-        return None if at is None else float(row[at] or 0.0)
+    def _scanned(self) -> Scanned:
+        ask = self._ask
+        return scan(ask.tail, self._matches, self._sort_values, ask.sort, after=ask.after, size=ask.size, over=ask.over)
 
     # --- a view ---
 
@@ -180,7 +183,8 @@ class _Search:
             yield walker.walk(part.sure, ask.sort, ask.after)
         if part.doubt is not None:
             yield self._sifted(walker.walk(part.doubt, ask.sort, ask.after))
-        yield iter([row for row in part.odd if self._bound is None or self._place(row) > self._bound])
+        if part.odd:
+            yield iter([row for row in part.odd if self._bound is None or self._place(row) > self._bound])
 
     def _by_score(self, part: _Parts, walker: Walker) -> Iterator[_Values]:
         ask, translator = self._ask, Translator(part.source)

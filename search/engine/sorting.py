@@ -119,20 +119,24 @@ def _bad(key: SortKey) -> NoReturn:
     raise SortError(f"search_after element for {name} cannot be read")
 
 
-def shown(values: Sequence[SortValue], keys: Sequence[SortKey], offset_of: Callable[[int], str]) -> list[object]:
-    """The `sort` of a hit as JSON: what `after_of` reads back to the same values.
+def shower(keys: Sequence[SortKey]) -> Callable[[Sequence[SortValue], str], list[object]]:
+    """(values, the hit's offset) -> the `sort` of a hit as JSON: what `after_of` reads back to the same values.
 
     Dates are milliseconds: a number, or a string where they have a fraction; so are integers that no double holds.
     """
-    return [_shown(value, key, offset_of) for value, key in zip(values, keys, strict=True)]
+    kinds = [(key.by == "offset", key.field is not None and key.field.kind is Kind.DATE) for key in keys]
+
+    def shown(values: Sequence[SortValue], offset: str) -> list[object]:
+        return [
+            None if value is None else offset if is_offset else _shown(value, is_date=is_date)
+            for value, (is_offset, is_date) in zip(values, kinds, strict=True)
+        ]
+
+    return shown
 
 
-def _shown(value: SortValue, key: SortKey, offset_of: Callable[[int], str]) -> object:
-    if value is None:
-        return None
-    if key.by == "offset":
-        return offset_of(int(value))
-    if key.field is not None and key.field.kind is Kind.DATE:
+def _shown(value: Canonical, *, is_date: bool) -> object:
+    if is_date:
         whole, rest = divmod(int(value), _MS_NS)
         return exact_text(Kind.DATE, value) if rest else whole
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _DOUBLE_EXACT:

@@ -61,18 +61,22 @@ class Source:
         return self._alone(stream) and self._within(stream, merged(spans))
 
     def _alone(self, stream: int) -> bool:
-        return self._streams == {stream}
+        return self._covered.keys() == {stream}
 
     def rows_query(self, first: int, last: int) -> tantivy.Query:
         return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, max(0, first), last)
 
     @cached_property
-    def _streams(self) -> set[int]:
-        return {cover.stream for pack in self.view.packs for cover in pack.directory.covers}
+    def _covered(self) -> dict[int, list[Span]]:
+        found: dict[int, list[Span]] = {}
+        for pack in self.view.packs:
+            for cover in pack.directory.covers:
+                found.setdefault(cover.stream, []).append((cover.first_seq, cover.end_seq))
+        return {stream: merged(spans) for stream, spans in found.items()}
 
     def _within(self, stream: int, spans: Sequence[Span]) -> bool:
-        covers = [each for pack in self.view.packs for each in pack.directory.covers if each.stream == stream]
-        return all(any(first <= cover.first_seq and cover.end_seq <= end for first, end in spans) for cover in covers)
+        covered = self._covered.get(stream, ())
+        return all(any(first <= begin and stop <= end for first, end in spans) for begin, stop in covered)
 
     def single(self, columns: ColumnsOf) -> bool:
         """Whether no document has several values in this fast column."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from search.language.analysis import needle, spaced
 from search.language.plan import AllOf, AnyOf, Compare, Exists, NotOf, Plan, Prefix, Target, Text, has_text
-from search.language.pointers import MISSING, Getter, flat, getter
+from search.language.pointers import MISSING, Getter, flat, getter, segments
 from search.language.score import TextMatch, TextScore, count_score
 from search.language.syntax import Op
 from search.language.values import Canonical, Canonicalizer, canonicalizer
@@ -75,21 +75,40 @@ def raw_values(field: Field, version: int) -> Callable[[object], list[Any]]:
 
 def raw_fields(fields: Mapping[str, Field], version: int) -> Callable[[object], dict[str, Any]]:
     """By name what `raw_values` says, of those fields that a record has: a value, or a list of several."""
-    pointers = ((name, field.pointer(version)) for name, field in fields.items())
-    gets = [(name, getter(pointer, MISSING)) for name, pointer in pointers if pointer is not None]
+    pointers = [(name, pointer) for name, field in fields.items() if (pointer := field.pointer(version)) is not None]
+    gets = [(name, getter(pointer, MISSING)) for name, pointer in pointers]
+    members = [(name, path[0]) for name, pointer in pointers if len(path := segments(pointer)) == 1]
 
     def extract(record: object) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, get in gets:
-            raw = get(record)
-            if raw.__class__ is list:
-                some = list(flat(raw))
-                raw = some[0] if len(some) == 1 else some or MISSING
+            raw = _one(get(record))
             if raw is not MISSING:
                 found[name] = raw
         return found
 
-    return extract
+    def extract_members(record: object) -> dict[str, Any]:
+        """The same where all pointers are to members of the record itself: a page has hundreds of them."""
+        found: dict[str, Any] = {}
+        if record.__class__ is dict:
+            get = record.get
+            for name, member in members:
+                raw = get(member, MISSING)
+                if raw.__class__ is list:
+                    raw = _one(raw)
+                if raw is not MISSING:
+                    found[name] = raw
+        return found
+
+    return extract_members if len(members) == len(gets) else extract
+
+
+def _one(raw: Any) -> Any:
+    """A value, a list of several, or MISSING."""
+    if raw.__class__ is list:
+        some = list(flat(raw))
+        return some[0] if len(some) == 1 else some or MISSING
+    return raw
 
 
 class _Compiler:

@@ -11,7 +11,8 @@ from streams_node.answers.routing_keys import Asked, KeysPage, keys_page
 from streams_node.answers.runs import Runs
 from streams_node.answers.views import Views
 from streams_node.cache import Cache
-from streams_node.indexing import Covering, covers_of
+from streams_node.indexing import Covering
+from streams_node.indexing.known import KnownCovers
 from streams_node.ingest.state import StreamState
 from streams_node.read.cold import ColdReader
 from streams_node.wal.database import Database
@@ -20,9 +21,12 @@ from streams_node.wal.database import Database
 class Indexes:
     """Made once a node. Its cache is of index objects alone, so that a scan of history drives out none."""
 
-    def __init__(self, database: Database, cache: Cache, views: tuple[Path, int] | None = None) -> None:
+    def __init__(
+        self, database: Database, covers: KnownCovers, cache: Cache, views: tuple[Path, int] | None = None
+    ) -> None:
         """`views` says in which folder views of companions are, and how large they may be; None: there are none."""
         self._database = database
+        self._covers = covers
         self._known = Known()
         self._remembered = Remembered()
         self.cache = cache
@@ -45,9 +49,9 @@ class Indexes:
         asked = Asked(after, limit, time.monotonic() + seconds)
         return await keys_page(self._database, self.runs, self._remembered, cold, state, covers_of, asked)
 
-    async def covers(self, stream: int, family: Family, config: str) -> list[Covering]:
-        """What covers a stream, under one configuration."""
-        return await self._database.readers.run(covers_of, stream, family, config)
+    async def covers(self, stream: int, family: Family, config: str) -> Sequence[Covering]:
+        """What covers a stream, under one configuration; maybe entries, too, that were trimmed since."""
+        return await self._covers.of(stream, family, config)
 
     async def close(self) -> None:
         if self.views is not None:

@@ -8,10 +8,9 @@ Dies     leaving a folder that the next start empties.
 
 import asyncio
 import shutil
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -32,13 +31,21 @@ log = get_logger(__name__)
 T = TypeVar("T")
 _VIEWS_MAX = 256  # open ones; each has some file descriptors for a segment of Tantivy's
 _PRUNING_SHARE = 0.2  # of the time: to find out what need not be opened
+_SPARED_MAX, _COUNTED_MAX = 32, 4096  # how often one need not be opened before it is; for how many that is counted
 _MINI = "mini-"  # what the names of companions begin with that only this node has
-_Key = tuple[str, int, tuple[str, ...]]
 
 
 def mini_names(stream: int) -> str:
     """What the names of a stream's minis begin with; a number comes behind it."""
     return f"{_MINI}{stream}-"
+
+
+class _Key(NamedTuple):
+    """Which view: the configuration's hash, the version, and the companions in the order of their names."""
+
+    config: str
+    version: int
+    names: tuple[str, ...]
 
 
 class Unpacked(NamedTuple):
@@ -63,8 +70,49 @@ class Opened:
     searcher: "Searcher"
     packs: Sequence[Unpacked]
     folder: Path
+    latest: dict[tuple[str, int], tuple[bool, int | None]] = field(default_factory=dict)  # answers about fields so far
     users: int = 0
     kept: bool = True
+
+
+class _Wanted(NamedTuple):
+    """What a view is to be of."""
+
+    covers: Sequence[Covering]
+    config: SearchConfig
+    version: int
+    more: Sequence[Unpacked]
+
+
+class Use:
+    """A view, entered as a block, and the covers that are in it: None and nothing if there is no view in time."""
+
+    __slots__ = ("_opened", "_seconds", "_views", "_wanted")
+
+    def __init__(self, views: "Views", wanted: _Wanted, seconds: float) -> None:
+        self._views = views
+        self._wanted = wanted
+        self._seconds = seconds
+        self._opened: Opened | None = None
+
+    async def __aenter__(self) -> tuple[Opened | None, Sequence[Covering]]:
+        wanted, at_hand = self._wanted, self._views.at_hand(self._wanted)
+        if at_hand is not None:
+            return self._used(at_hand), wanted.covers
+        opened = await self._views.opened(wanted, self._seconds)
+        if opened is None:
+            return None, ()
+        ready = {pack.name for pack in opened.packs}
+        return self._used(opened), [cover for cover in wanted.covers if cover.made in ready]
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._opened is not None:
+            await self._views.left(self._opened)
+
+    def _used(self, opened: Opened) -> Opened:
+        opened.users += 1
+        self._opened = opened
+        return opened
 
 
 class Views:
@@ -78,40 +126,60 @@ class Views:
         self._bytes_max = bytes_max
         self._packs: OrderedDict[str, Unpacked] = OrderedDict()
         self._views: OrderedDict[_Key, Opened] = OrderedDict()
+        self._spared: Counter[str] = Counter()  # how often a closed one was ruled out
         self._tasks: dict[object, asyncio.Task[Any]] = {}
         self._numbers = count()
         self.bytes = 0
 
-    @asynccontextmanager
-    async def view(
+    def view(
         self, covers: Sequence[Covering], config: SearchConfig, version: int, seconds: float,
         more: Sequence[Unpacked] = (),
-    ) -> AsyncIterator[tuple[Opened | None, Sequence[Covering]]]:  # fmt: skip
+    ) -> "Use":  # fmt: skip
         """A view of companions, and those of the covers that it is of. What is not ready in time is later.
 
         `more` are others of this configuration, which somebody else keeps: if there is a view, all of them are in it.
         """
-        opened: Opened | None = None
+        return Use(self, _Wanted(covers, config, version, more), seconds)
+
+    def at_hand(self, wanted: "_Wanted") -> Opened | None:
+        """The view of all of them, if it is open and nothing has to make room."""
+        if self.bytes > self._bytes_max:
+            return None
+        packs: dict[str, Unpacked] = {}
+        for cover in wanted.covers:
+            pack = self._known(cover.made)
+            if pack is None:
+                return None
+            packs[pack.name] = pack
+        for pack in wanted.more:
+            packs[pack.name] = pack
+        if not packs:
+            return None
+        hashed = next(iter(packs.values())).directory.config
+        return self._view(_Key(hashed, wanted.version, tuple(sorted(packs))))
+
+    async def opened(self, wanted: "_Wanted", seconds: float) -> Opened | None:
+        """The view of those that are ready in time."""
         try:
             async with asyncio.timeout(seconds):
-                packs = [*await self._unpacked(covers), *more]
+                packs = [*await self._unpacked(wanted.covers), *wanted.more]
                 if packs:
-                    opened = await self._opened(packs, packs[0].directory.config, config, version)
+                    return await self._opened(packs, packs[0].directory.config, wanted.config, wanted.version)
         except TimeoutError:
-            log.info("companions were not ready in time", count=len(covers))
+            log.info("companions were not ready in time", count=len(wanted.covers))
         except FileNotFoundError as problem:  # one of them has just been replaced
             log.info("companions could not be opened", error=repr(problem))
-        if opened is None:
-            yield None, ()
-            return
-        opened.users += 1
-        try:
-            ready = {pack.name for pack in opened.packs}
-            yield opened, [cover for cover in covers if cover.made in ready]
-        finally:
-            opened.users -= 1
-            if not opened.users and not opened.kept:
-                await asyncio.to_thread(_remove, opened.folder)
+        return None
+
+    async def left(self, opened: Opened) -> None:
+        """Somebody does not use a view any more."""
+        opened.users -= 1
+        if not opened.users and not opened.kept:
+            await asyncio.to_thread(_remove, opened.folder)
+
+    def all_at_hand(self, covers: Sequence[Covering]) -> bool:
+        """Whether none would have to be fetched or unpacked."""
+        return all(cover.made in self._packs for cover in covers)
 
     async def ruled_out(
         self, covers: Sequence[Covering], plan: Plan, pruner: Pruner | None, seconds: float
@@ -120,7 +188,12 @@ class Views:
         closed = [cover for cover in covers if cover.made not in self._packs]
         if not closed:
             return {}
-        return await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
+        found = await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
+        for cover in found:
+            self._spared[cover.made] += 1
+            if self._spared[cover.made] >= _SPARED_MAX:
+                self._unpack_soon(cover)
+        return found
 
     def known(self, made: str) -> Known | None:
         """What is known of a companion that was asked what it holds, or opened."""
@@ -169,13 +242,24 @@ class Views:
             self._packs.move_to_end(made)
         return known
 
+    def _unpack_soon(self, cover: Covering) -> None:
+        """It would have to be asked again and again, which costs a search more than if it were in the view."""
+        del self._spared[cover.made]
+        if len(self._spared) > _COUNTED_MAX:
+            self._spared.clear()
+        room = 2 * (self.bytes + 2 * cover.bytes) <= self._bytes_max
+        if room and cover.made not in self._packs and self._runs.usable(cover.made):
+            _ = self._begin(cover.made, self._unpacking(cover))
+
     async def _one(self, cover: Covering) -> Unpacked | None:
         known = self._known(cover.made)
         if known is not None:
             return known
         if not self._runs.usable(cover.made):
             return None
+        return await self._once(cover.made, self._unpacking(cover))
 
+    def _unpacking(self, cover: Covering) -> Callable[[], Coroutine[Any, Any, Unpacked | None]]:
         async def unpack() -> Unpacked | None:
             folder = self._folder / "packs" / f"{cover.made}-{next(self._numbers)}"
             made = await self._runs.whole(run_of(cover), lambda path: unpacked(path, cover.made, folder))
@@ -185,7 +269,7 @@ class Views:
                 self.bytes += made.size
             return made
 
-        return await self._once(cover.made, unpack)
+        return unpack
 
     async def _make_room(self, used: set[str]) -> None:
         """Let go of the longest unused."""
@@ -209,10 +293,9 @@ class Views:
     # --- views ---
 
     async def _opened(self, packs: Sequence[Unpacked], hashed: str, config: SearchConfig, version: int) -> Opened:
-        key = hashed, version, tuple(pack.name for pack in packs)
-        known = self._views.get(key)
+        key = _Key(hashed, version, tuple(sorted(pack.name for pack in packs)))
+        known = self._view(key)
         if known is not None:
-            self._views.move_to_end(key)
             return known
 
         async def open_it() -> Opened:
@@ -226,10 +309,16 @@ class Views:
 
         return await self._once(key, open_it)
 
+    def _view(self, key: _Key) -> Opened | None:
+        known = self._views.get(key)
+        if known is not None:
+            self._views.move_to_end(key)
+        return known
+
     async def _supersede(self, packs: Sequence[Unpacked]) -> None:
         """Close the views with older minis of the same stream: nobody asks for them again."""
         found = {name[: name.rindex("-") + 1] for name in (pack.name for pack in packs) if name.startswith(_MINI)}
-        for key in [key for key in self._views if any(name.startswith(tuple(found)) for name in key[2])]:
+        for key in [key for key in self._views if any(name.startswith(tuple(found)) for name in key.names)]:
             await self._let_go(key)
 
     async def _let_go(self, key: _Key) -> None:
@@ -242,12 +331,15 @@ class Views:
 
     async def _once(self, key: object, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Make something that others may wait for, too; it goes on when whoever began it has left."""
+        return await asyncio.shield(self._begin(key, make))
+
+    def _begin(self, key: object, make: Callable[[], Coroutine[Any, Any, T]]) -> asyncio.Task[T]:
         task: asyncio.Task[T] | None = self._tasks.get(key)
         if task is None:
             task = asyncio.get_running_loop().create_task(make(), name="open-companions")
             self._tasks[key] = task
             task.add_done_callback(lambda done: self._ended(key, done))
-        return await asyncio.shield(task)
+        return task
 
     def _ended(self, key: object, task: "asyncio.Task[Any]") -> None:
         self._tasks.pop(key, None)

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from search.engine import shower
 from streams_node.http.bucket_search_request import BucketSearchRequest
 from streams_node.http.bucket_streams import Listed
 from streams_node.http.search_view import (
@@ -15,7 +16,6 @@ from streams_node.http.search_view import (
     coverage_of,
     explained,
     hits_of,
-    sort_shown,
 )
 from streams_node.searching.across import Merged, Page, Searched
 
@@ -192,7 +192,7 @@ def _hits(request: BucketSearchRequest, page: Sequence[Merged]) -> list[BucketSe
 
 def _sort(hit: Merged) -> list[object]:
     part = hit.of.part
-    return [*sort_shown(part.state, part.asked.keys, hit.hit), hit.name]
+    return [*shower(part.asked.keys)(hit.hit.values, part.state.token(hit.hit.seq + 1)), hit.name]
 
 
 def _explained(one: Searched) -> BucketSearchStream:

@@ -1,12 +1,13 @@
 """The answer of a search as clients see it. A long one is made in a thread: it holds up to hundreds of records."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 
-from search.engine import SortKey, highlight, shown
+from search.engine import highlight, shower
 from search.language import raw_fields
 from search.language.dates import MS_NS
 from streams_node.http.headers import RawHeaders
@@ -14,11 +15,13 @@ from streams_node.http.search_request import SearchRequest
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses, name_of
 from streams_node.protocol.times import rfc3339
-from streams_node.searching import Asked, Found, Hit, Work
+from streams_node.searching import Asked, Found, Work
 from streams_node.searching.left_out import count_of
 from streams_node.searching.sources import record_of
 
 _MS = 1000
+_spelled = lru_cache(256)(rfc3339)  # the same again until more is indexed
+_encode = msgspec.json.Encoder().encode
 
 
 class SearchCoverage(msgspec.Struct):
@@ -118,7 +121,7 @@ def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Fou
         coverage=coverage,
         total=SearchTotal(len(hits), "eq" if exact else "gte"),
         hits=hits,
-        next_search_after=None if last is None else as_json(sort_shown(state, asked.keys, last)),
+        next_search_after=None if last is None else as_json(shower(asked.keys)(last.values, state.token(last.seq + 1))),
         explain=explained(found.work) if request.explain else None,
     )
 
@@ -164,7 +167,7 @@ def coverage_of(state: StreamState, found: Found) -> SearchCoverage:
         complete=not missing and not found.timed_out,
         stream_head_offset=state.token(found.tail.seq),
         visible_through_offset=state.token(omitted[0].first if omitted else found.tail.seq),
-        visible_through_primary_timestamp_max=None if primary is None else rfc3339(primary // (MS_NS // _MS)),
+        visible_through_primary_timestamp_max=None if primary is None else _spelled(primary // (MS_NS // _MS)),
         oldest_omitted_append_at=None if oldest is None else rfc3339(oldest),
         possible_missing_events_upper_bound=missing,
         possible_missing_uploaded_segments=found.omitted_objects,
@@ -201,17 +204,18 @@ def explained(work: Work) -> SearchExplain:
 
 def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterator[SearchHit]:
     """The hits of a page, in their order."""
-    lenses = StreamLenses(asked.meaning, state.token)
-    fields = raw_fields(asked.config.fields, asked.meaning.version)
+    lenses, token = StreamLenses(asked.meaning, state.token), state.token
+    fields, sort = raw_fields(asked.config.fields, asked.meaning.version), shower(asked.keys)
     for hit in found.hits:
         record, text = record_of(lenses, hit.seq, hit.text or b"null")
+        offset = token(hit.seq + 1)
         yield SearchHit(
-            offset=state.token(hit.seq + 1),
-            score=found.score(record) or 0.0 if hit.score is None else hit.score,
-            sort=as_json(sort_shown(state, asked.keys, hit)),
-            fields=as_json(fields(record)),
-            source=msgspec.Raw(text),
-            highlight=_marked(asked, record) if request.highlight else None,
+            offset,
+            found.score(record) or 0.0 if hit.score is None else hit.score,
+            as_json(sort(hit.values, offset)),
+            as_json(fields(record)),
+            msgspec.Raw(text),
+            _marked(asked, record) if request.highlight else None,
         )
 
 
@@ -221,15 +225,10 @@ def _marked(asked: Asked, record: object) -> Any:
     return as_json({name: [{"text": one.text, "marks": one.marks} for one in some] for name, some in found.items()})
 
 
-def sort_shown(state: StreamState, keys: Sequence[SortKey], hit: Hit) -> list[object]:
-    """The values of a hit's sort keys, as they are sent."""
-    return shown(hit.values, keys, lambda seq: state.token(seq + 1))
-
-
 def as_json(value: Any) -> msgspec.Raw:
     """As JSON: text that no UTF-8 spells, and numbers beyond 64 bits, are spelled as Python's own encoder does it."""
     try:
-        return msgspec.Raw(msgspec.json.encode(value))
+        return msgspec.Raw(_encode(value))
     except (UnicodeEncodeError, OverflowError, ValueError):
         return msgspec.Raw(json.dumps(value, allow_nan=False, separators=(",", ":")).encode())
 

@@ -29,6 +29,7 @@ from streams_node.indexing.commit import (
     retire_unplanned,
 )
 from streams_node.indexing.failures import Failure, Failures, keep, kept
+from streams_node.indexing.known import KnownCovers
 from streams_node.indexing.leases import Finished, Lease, Leases
 from streams_node.indexing.plans import plan_some
 from streams_node.indexing.spans import Span, meeting, without
@@ -81,6 +82,7 @@ class Parts(NamedTuple):
     """What the desk works with. `locate` finds the sealed objects of a stream from an entry on."""
 
     database: Database
+    covers: KnownCovers
     settings: IndexSettings
     store: RetryingStore
     store_at: StoreAt | None  # none that a driver could reach
@@ -95,6 +97,7 @@ class Desk:
     def __init__(self, parts: Parts, clock: Callable[[], float] = time.monotonic) -> None:
         self._parts = parts
         self._database = parts.database
+        self._covers = parts.covers
         self._settings = parts.settings
         self._clock = clock
         self.leases = Leases(parts.settings.index_lease_ms / 1000, clock)
@@ -152,7 +155,7 @@ class Desk:
             checked = check(request, lease)
             await self._require_parts(checked)
             lease = self.leases.find(request.claim, request.fence)
-            outcome = await self._database.writer.run(commit, checked, self._parts.now_us())
+            outcome = await self._covers.change(commit, checked, self._parts.now_us())
             self.leases.finish(lease, outcome.covers, outcome.left_out)
             self.observe("index", self._clock() - lease.began)
         await self._after(lease, outcome, request)
@@ -206,7 +209,7 @@ class Desk:
         if stream not in self._streams:
             return None
         if anew:
-            await self._database.writer.run(discard, stream, families, self._parts.now_us())
+            await self._covers.change(discard, stream, families, self._parts.now_us())
         self._streams[stream].asked = True
         found = await self._measure([stream])
         self._ring()
@@ -258,7 +261,7 @@ class Desk:
         """What is to be done now and then: leases that ended, objects without covers, plans that changed."""
         await self.follow()
         if await self._database.readers.run(any_idle):
-            await self._database.writer.run(kill_idle, self._parts.now_us(), _IDLE_AT_ONCE)
+            await self._covers.change(kill_idle, self._parts.now_us(), _IDLE_AT_ONCE)
 
     def end(self) -> None:
         """The node stops: nobody waits for work any more."""
@@ -416,7 +419,7 @@ class Desk:
                 self._later.pop(stream, None)
                 continue
             if seen.stale:
-                await self._database.writer.run(retire_unplanned, stream, self._parts.now_us())
+                await self._covers.change(retire_unplanned, stream, self._parts.now_us())
             standing = self._streams.get(stream)
             if standing is None:
                 standing = self._streams[stream] = Standing(*seen[:5])
@@ -505,7 +508,7 @@ class Desk:
             return
         log.warning("an index object is given up; what it covered is indexed again", object=made, reason=reason)
         self.counts["given_up"] += 1
-        streams = await self._database.writer.run(discard_object, made, self._parts.now_us())
+        streams = await self._covers.change(discard_object, made, self._parts.now_us())
         self.failures.forget(made)
         await self._measure(sorted(streams))
         for stream in streams:

@@ -195,7 +195,7 @@ class Answer:
     async def _ruled_out(self, views: "Views", covered: Covered) -> Collection[Covering]:
         """Covers that would have to be fetched, and need not be: nothing in them matches. Scores are of all of them."""
         asked = self._asked
-        if has_text(asked.plan):
+        if has_text(asked.plan) or views.all_at_hand(covered.covers):
             return ()
         pruner, seconds = self._pruner(looks=False), asked.until - time.monotonic()
         found = await views.ruled_out(covered.covers, asked.plan, pruner, seconds)
@@ -351,8 +351,20 @@ def _primary(opened: Opened | None, ruled_out: Sequence[Known | None], field: st
             return None
         if field in known.bounds:
             latest.append(int(known.bounds[field][1]))
-    for pack in () if opened is None else opened.packs:
-        if any(cover.stream != stream for cover in pack.directory.covers):
+    if opened is not None:
+        if (field, stream) not in opened.latest:
+            opened.latest[field, stream] = _latest(opened, field, stream)
+        whole, most = opened.latest[field, stream]
+        if not whole:
             return None
-        latest += [int(facts.most) for facts in pack.directory.fields if facts.name == field and facts.most is not None]
+        latest += [] if most is None else [most]
     return max(latest, default=None)
+
+
+def _latest(opened: Opened, field: str, stream: int) -> tuple[bool, int | None]:
+    """Whether all of a view is of this stream, and the greatest value in it."""
+    directories = [pack.directory for pack in opened.packs]
+    if any(cover.stream != stream for each in directories for cover in each.covers):
+        return False, None
+    found = (facts.most for each in directories for facts in each.fields if facts.name == field)
+    return True, max((int(most) for most in found if most is not None), default=None)

@@ -1,9 +1,7 @@
 """Has the entries of a stream counted when its turn comes; and once more if some were trimmed meanwhile."""
 
-import asyncio
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
 from typing import Protocol, TypeVar
 
 from streams_node.errors import Gone, StreamsError, Unavailable
@@ -25,10 +23,7 @@ class Count(Protocol[T_co]):
 
 async def counted(turns: Turns, state: StreamState, until: float, begin: Callable[[], Count[T_co]]) -> T_co:
     """Of the stream as it is when its turn comes. Overloaded when too many wait."""
-    async with AsyncExitStack() as stack:
-        with suppress(TimeoutError):  # there is no time left, and the answer says so
-            async with asyncio.timeout(max(0.0, until - time.monotonic())):
-                await stack.enter_async_context(turns.turn(state.id))
+    async with turns.turn(state.id, max(0.0, until - time.monotonic())):  # without one the answer says so
         for _ in range(_LOOKS_MAX):
             one = begin()
             try:

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
 from typing import ParamSpec, TypeVar
 
 from streams_node.answers import Indexes
@@ -48,10 +47,7 @@ class Searches:
     async def search(self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked) -> Found:
         """A page of the stream as it is when its turn comes. Overloaded when too many wait."""
         began = time.monotonic()
-        async with AsyncExitStack() as stack:
-            with suppress(TimeoutError):  # there is no time left, and the answer says so
-                async with asyncio.timeout(max(0.0, asked.until - began)):
-                    await stack.enter_async_context(self.turns.turn(state.id))
+        async with self.turns.turn(state.id, max(0.0, asked.until - began)):  # without one the answer says so
             one = Answer(self, cold, indexes, state, asked)
             try:
                 return await one.found(time.monotonic() - began)

@@ -3,11 +3,45 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
 
 from streams_node.errors import Overloaded
 from streams_node.observe.phases import note
+
+
+class Turn:
+    """Entered as a block; `mine` says whether it came. A search in a short queue costs no task, timer or generator."""
+
+    __slots__ = ("_entered", "_seconds", "_stream", "_turns", "mine")
+
+    def __init__(self, turns: "Turns", stream: int, seconds: float | None) -> None:
+        self._turns = turns
+        self._stream = stream
+        self._seconds = seconds
+        self._entered = 0.0
+        self.mine = False
+
+    async def __aenter__(self) -> Self:
+        turns, began = self._turns, time.perf_counter()
+        if turns.active < turns.limit:
+            turns.active += 1
+            self.mine = True
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await turns.enter(self._stream)
+                    self.mine = True
+        self._entered = time.perf_counter()
+        if self.mine:
+            turns.note("wait", self._entered - began)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.mine:
+            self._turns.leave()
+            self._turns.note("work", time.perf_counter() - self._entered)
 
 
 class Turns:
@@ -24,23 +58,12 @@ class Turns:
         self.waiting = 0
         self.observe: Callable[[str, float], None] = lambda _phase, _seconds: None  # how long turns wait and take
 
-    @asynccontextmanager
-    async def turn(self, stream: int) -> AsyncIterator[None]:
-        """Wait for a turn, and have it. Overloaded when too many wait."""
-        began = time.perf_counter()
-        await self._enter(stream)
-        entered = time.perf_counter()
-        self._note("wait", entered - began)
-        try:
-            yield
-        finally:
-            self._leave()
-            self._note("work", time.perf_counter() - entered)
+    def turn(self, stream: int, seconds: float | None = None) -> Turn:
+        """Wait for a turn, and have it. Overloaded when too many wait; a turn that does not come in time is none."""
+        return Turn(self, stream, seconds)
 
-    async def _enter(self, stream: int) -> None:
-        if self.active < self.limit:
-            self.active += 1
-            return
+    async def enter(self, stream: int) -> None:
+        """Not at once: there is no room."""
         if self.waiting >= self.waiting_max:
             raise Overloaded("the queue of searches is full; try again")
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -50,7 +73,7 @@ class Turns:
             await mine
         except BaseException:
             if mine.done() and not mine.cancelled():
-                self._leave()  # it was this one's turn already
+                self.leave()  # it was this one's turn already
             raise
         finally:
             self.waiting -= 1
@@ -60,11 +83,11 @@ class Turns:
         self.limit, self.waiting_max = at_once, waiting_max
         self._admit()
 
-    def _note(self, phase: str, seconds: float) -> None:
+    def note(self, phase: str, seconds: float) -> None:
         note(phase, seconds)
         self.observe(phase, seconds)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         self.active -= 1
         self._admit()
 

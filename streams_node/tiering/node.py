@@ -12,6 +12,7 @@ from streams_node.compactor.stage import Compactor
 from streams_node.config import Settings
 from streams_node.http.tiers import TierFacts
 from streams_node.indexing.desk import Desk, Parts
+from streams_node.indexing.known import KnownCovers
 from streams_node.indexing.leases import LEASES_A_CLAIM
 from streams_node.ingest.batches import Batch
 from streams_node.ingest.ledger import Ledger
@@ -60,6 +61,7 @@ class Tiering:
         self.pressure = Pressure(ledger, settings)
         self.outbox = Outbox(settings.seals_waiting_max)
         self.threads = Threads(settings.upload_threads + _SPARE_THREADS, "object-store")
+        self.covers = KnownCovers(database)
         self.cache: Cache | None = None
         self.reader: ColdReader | None = None
         self.indexes: Indexes | None = None
@@ -132,7 +134,7 @@ class Tiering:
         settings, database = self._settings, self._database
         known = await database.readers.run(local)
         self._store = store = await self.threads.run(self.connect, settings, self.counts, known)
-        opening = Opening(store, database, self._ledger, self.threads)
+        opening = Opening(store, database, self.covers, self._ledger, self.threads)
         await opening.at_start()
         await self.pressure.begin(database)
         limits = Limits(settings.cache_bytes_max, settings.cold_reader_threads + settings.read_ahead_objects)
@@ -143,9 +145,16 @@ class Tiering:
         copies.mkdir(exist_ok=True)
         limits = limits._replace(bytes_max=settings.index_cache_bytes_max)
         views = self._folder.room("cache") / "views", settings.search_views_bytes_max
-        self.indexes = Indexes(database, await Cache.open(copies, store, limits, local=root), views)
+        self.indexes = Indexes(database, self.covers, await Cache.open(copies, store, limits, local=root), views)
         parts = Parts(
-            database, settings, store, store_at(settings), self.threads, self.reader.located, self._ledger.now_us
+            database,
+            self.covers,
+            settings,
+            store,
+            store_at(settings),
+            self.threads,
+            self.reader.located,
+            self._ledger.now_us,
         )
         self.indexing = Indexing(parts, settings)
         self.indexes.runs.on_doubt = self.indexing.doubt

@@ -5,6 +5,7 @@ import socket
 
 from streams_node.config import Settings
 from streams_node.errors import Fenced, StoreRefused, StoreUnavailable
+from streams_node.indexing.known import KnownCovers
 from streams_node.ingest.ledger import Ledger
 from streams_node.manifest import owner
 from streams_node.manifest.chain import Chain
@@ -34,9 +35,12 @@ def store_of(settings: Settings, counts: RequestCounts, known: Local) -> Retryin
 class Opening:
     """Asks the store until it is known to be this node's: at the start, and again later if it was away then."""
 
-    def __init__(self, store: RetryingStore, database: Database, ledger: Ledger, threads: Threads) -> None:
+    def __init__(
+        self, store: RetryingStore, database: Database, covers: KnownCovers, ledger: Ledger, threads: Threads
+    ) -> None:
         self._store = store
         self._database = database
+        self._covers = covers
         self._ledger = ledger
         self._threads = threads
         self._suitable = False
@@ -65,7 +69,7 @@ class Opening:
         identity = await self._identity(known)
         chain = Chain(self._store)
         for found in await self._threads.run(self._unapplied, chain, known, identity):
-            await self._database.writer.run(apply_found, found, self._ledger.now_us())
+            await self._covers.change(apply_found, found, self._ledger.now_us())
         standing = await self._database.readers.run(standing_of)
         return Publisher(self._database, self._ledger, chain, self._threads, identity, standing)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from indexers.companion import View
-from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKey, after_of, shown, sort_of, walk
+from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKey, after_of, shower, sort_of, walk
 from search.engine import scan as scan_module
 from search.engine import search as search_module
 from search.engine.sorting import place_of
@@ -73,7 +73,7 @@ def pages(world: World, plan: Plan, keys: tuple[SortKey, ...], size: int, **more
         yield page
         if len(page.hits) < size:
             return
-        after = after_of(shown(page.hits[-1].sort, keys, str), keys, int)
+        after = after_of(shower(keys)(page.hits[-1].sort, str(page.hits[-1].seq)), keys, int)
 
 
 def hits(found: Sequence[Page]) -> list[Hit]:
@@ -157,7 +157,7 @@ def test_the_best_of_one_word_are_the_first_of_all(
             found += page.hits
             if len(page.hits) < size:
                 break
-            after = after_of(shown(page.hits[-1].sort, keys, str), keys, int)
+            after = after_of(shower(keys)(page.hits[-1].sort, str(page.hits[-1].seq)), keys, int)
         return found
 
     asked = [(f"message:{word}", sort, size) for word in ("card", "bank", "rare", '"card"', "none")

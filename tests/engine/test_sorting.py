@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from search.engine import SortError, SortKey, after_of, shown, sort_of
+from search.engine import SortError, SortKey, after_of, shower, sort_of
 from search.engine.sorting import ordered, place_of
 from search.language import query
 from tests.engine.world import CONFIG
@@ -56,7 +56,7 @@ def test_what_a_hit_shows_is_read_back() -> None:
     ]  # fmt: skip
     for _ in range(500):
         values = tuple(draw.choice(pool) for pool in pools)
-        shown_ = json.loads(json.dumps(shown(values, keys, str)))
+        shown_ = json.loads(json.dumps(shower(keys)(values, str(values[-1]))))
         assert after_of(shown_, keys, int) == values
 
 

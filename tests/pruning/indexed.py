@@ -21,10 +21,10 @@ from indexers.exact import Exact
 from indexers.lexicon import Lexicon
 from indexers.runs import Written
 from search.language import exact_text, values
+from streams_node.indexing.known import KnownCovers
 from streams_node.objects.keys import Key, ObjectId, index_filter_key, index_key
 from streams_node.objects.protocol import WriteId
 from streams_node.schema.search_config import Kind, SearchConfig
-from streams_node.wal.database import Database
 
 
 class Row(NamedTuple):
@@ -61,7 +61,7 @@ class Indexer:
     """Puts runs into a bucket, and covers into the tables."""
 
     bare: Any  # the store itself, behind every line to it
-    database: Database
+    covers: KnownCovers
     chance: random.Random
     runs: list[Run] = field(default_factory=list)
 
@@ -104,7 +104,7 @@ class Indexer:
                 db.execute("UPDATE index_objects SET dead_us = 1 WHERE made = ?", (each,))
             db.execute("COMMIT")
 
-        await self.database.writer.run(delete)
+        await self.covers.change(delete)
         self.runs = [run for run in self.runs if run.made not in made]
 
     def spoil(self, run: Run, how: str) -> None:
@@ -160,7 +160,7 @@ class Indexer:
             )
             db.execute("COMMIT")
 
-        await self.database.writer.run(insert)
+        await self.covers.change(insert)
         self.runs.append(run)
         return run
 

@@ -14,6 +14,7 @@ from indexers.plan import plan_of
 from search.language import filter_, matcher
 from streams_node.answers import Indexes, Want, filter_want, key_want
 from streams_node.cache import Cache, Limits
+from streams_node.indexing.known import KnownCovers
 from streams_node.objects import FaultyStore, RetryingStore, RetryPolicy
 from streams_node.read.filtered import Filtered
 from streams_node.read.keyed import Keyed, Pruner
@@ -119,8 +120,9 @@ def test_a_rare_key_or_value_opens_the_objects_that_hold_it(tmp_path: Path) -> N
             assert len(world.living) == OBJECTS
             (tmp_path / "index").mkdir()
             source = RetryingStore(FaultyStore(world.bucket, world.faults), world.counts, _QUICK)
-            indexes = Indexes(world.database, await Cache.open(tmp_path / "index", source, Limits(1 << 30, 4)))
-            await check(Reads(world, indexes), Indexer(world.bucket, world.database, random.Random(5)))
+            covers = KnownCovers(world.database)
+            indexes = Indexes(world.database, covers, await Cache.open(tmp_path / "index", source, Limits(1 << 30, 4)))
+            await check(Reads(world, indexes), Indexer(world.bucket, covers, random.Random(5)))
             await indexes.close()
 
     anyio.run(main)

@@ -39,7 +39,9 @@ class Indexed:
         self.world = world
         self.chance = chance
         self.spoilt: set[str] = set()
-        self.indexer = Indexer(bare, world.node.context.database, chance)
+        indexes = world.node.context.tiers.indexes
+        assert indexes is not None
+        self.indexer = Indexer(bare, indexes._covers, chance)
 
     async def state(self) -> StreamState:
         return await self.world.node.context.ledger.readable(Name("_default", "s"))

@@ -155,7 +155,8 @@ async def key_world(folder: Path, chance: random.Random, **settings: Any) -> Asy
     bucket = memory_bucket()
     chosen: dict[str, Any] = TINY | {"flush_ms_max": 3_600_000, "own_segment_bytes": 400} | bucket.settings | settings
     async with in_process(folder, tiers=True, store=bucket.connect, **chosen) as node:
-        indexer = Indexer(bucket.open_bare(), node.context.database, chance)
+        assert node.context.tiers.indexes is not None
+        indexer = Indexer(bucket.open_bare(), node.context.tiers.indexes._covers, chance)
         world = KeyWorld(node, indexer, bucket)
         assert (await ask(node, "PUT", PATH, JSON)).status == 201
         made = await ask(node, "POST", f"{PATH}/_schema", JSON, SCHEMA)

@@ -1,5 +1,6 @@
 """Companions that hold nothing of what is asked are not fetched, and no answer is another for it."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from search.language import Compare, Op, matcher, query
 from search.language import values as values_of
-from streams_node.answers import bounds
+from streams_node.answers import bounds, views
 from streams_node.answers.bounds import impossible
 from streams_node.objects.keys import ObjectId, index_key
 from streams_node.testing.inprocess import InProcess
@@ -178,3 +179,25 @@ def test_what_is_impossible_matches_nothing(
         assert not matches({"status": values})
     elif not negated and len(parts) == 1 and isinstance(plan, Compare):  # it may lie between two values that are there
         assert matches({"status": values}) or (plan.op is Op.EQ and least < plan.value < most)
+
+
+@on_loop
+async def test_what_is_asked_again_and_again_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To ask a closed companion what it holds takes longer than to have it in the view; unless there is no room."""
+    monkeypatch.setattr(views, "_SPARED_MAX", 3)
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        entries = await grown(node)
+    for room, opens in ((1 << 30, HOURS), (1, 1)):
+        async with indexed(tmp_path / "node") as node:
+            opened = node.context.tiers.indexes.views  # type: ignore[union-attr]
+            opened._bytes_max = room  # type: ignore[union-attr]
+            said = []
+            for _ in range(8):
+                view = await found(node, q="level:only3", size=500, sort=["offset"], explain=True)
+                assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, "level:only3", ["offset"])
+                assert view["coverage"]["complete"]
+                said.append(view["explain"]["opened"])
+                await asyncio.gather(*opened._tasks.values())  # type: ignore[union-attr]
+            assert said[:3] == [1, 1, 1]
+            assert said[-1] == opens
