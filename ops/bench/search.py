@@ -22,7 +22,6 @@ With `--engine`, the processor time of pages without HTTP, beside Tantivy alone:
 """
 
 import argparse
-import http.client
 import json
 import shlex
 import shutil
@@ -39,6 +38,7 @@ from urllib.parse import quote
 import orjson
 
 from ops.bench import machine, peers, search_report
+from ops.bench.asking import Connection
 from ops.bench.cold_sides import drop_pages
 from ops.bench.errors import BenchError
 from ops.bench.events import SETS
@@ -48,7 +48,6 @@ from ops.bench.search_queries import AGGREGATE, NAMES, ROUTING_KEYS, Bare, Quest
 from ops.bench.servers import Server, ServerSpec, specs
 
 STREAM = "/v1/stream/logs"
-JSON = {"content-type": "application/json"}
 LOOK_S = 0.5
 NUDGE_S = 15.0  # longer than the 5 s of quiet that it wants before it looks into its log
 COMPLETE_S = 1800.0
@@ -62,13 +61,7 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self._port = port
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-
-    def ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        self._connection.request(method, path, body=body, headers=JSON)
-        reply = self._connection.getresponse()
-        return reply.status, reply.read()
+        self.ask = Connection(port, "application/json").ask
 
     def good(self, method: str, path: str, body: bytes | None = None) -> Any:
         status, said = self.ask(method, path, body)
