@@ -28,7 +28,7 @@ from streams_node.searching.asked import Asked, Found, Work
 from streams_node.searching.covered import Covered, Subject, covered, ranges_of
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
-from streams_node.searching.look import look
+from streams_node.searching.look import look, ruled_out
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
@@ -127,9 +127,11 @@ class Answer:
         """Look through parsed entries."""
         if not pieces or not spans:
             return
-        with self._stoppable() as over:
-            began = time.monotonic()
-            looked = await self._searches.run(look, pieces, spans, self._wanted(), over)
+        began, wanted = time.monotonic(), self._wanted()
+        looked = ruled_out(pieces, spans, wanted)
+        if looked is None:
+            with self._stoppable() as over:
+                looked = await self._searches.run(look, pieces, spans, wanted, over)
         work = self._work
         work.scan_s += time.monotonic() - began
         work.parsed += sum(end - first for first, end in looked.ranges)

@@ -22,30 +22,73 @@ class Looked:
         self.ranges: list[Range] = []
         self.bytes = 0
 
+    def add(self, piece: Piece, part: Range) -> None:
+        """A part of a piece."""
+        self.ranges.append(part)
+        whole = part.first == piece.first and part.end == piece.end
+        some = () if whole else piece.texts[part.first - piece.first : part.end - piece.first]
+        self.bytes += piece.text_bytes if whole else sum(map(len, some))
+
 
 def look(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted, over: Callable[[], bool]) -> Looked:
     """Hand hits among the entries of the spans to the page in the making; the newest come first, if order allows."""
     looked, lead = Looked(), wanted.keys[0]
     by_offset, oldest_first = lead.by == "offset", lead.by == "offset" and not lead.descending
     judge, values, rank = _judge(wanted), values_of(wanted.keys, wanted.version), place_of(wanted.keys)
-    word = None if _counts_words(wanted) else word_of(wanted.plan)
+    candidates = _candidates(wanted)
     for piece, part in _parts(pieces, spans, oldest_first=oldest_first):
         if by_offset and settled(wanted, part, oldest_first=oldest_first):
             break
-        at = part.first
-        places = range(len(piece.texts)) if word is None else piece.may_hold(word)
+        at, places = part.first, candidates(piece)
+        step = _AT_ONCE if len(places) > _AT_ONCE else len(piece.texts)
         while at < part.end and not over():
-            end = min(part.end, at + _AT_ONCE)
+            end = min(part.end, at + step)
             some = places[bisect_left(places, at - piece.first) : bisect_left(places, end - piece.first)]
             for place, score in judge(piece, some):
                 row = values(piece.records[place], piece.first + place, score or 0.0)
                 wanted.top.take(Hit(rank(row), piece.first + place, score, row, piece.texts[place]))
             at = end
-        looked.ranges.append(Range(part.first, at))
-        looked.bytes += sum(map(len, piece.texts[part.first - piece.first : at - piece.first]))
+        looked.add(piece, Range(part.first, at))
         if at < part.end:
             break
     return looked
+
+
+def ruled_out(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted) -> Looked | None:
+    """What was looked at when no entry has a keyword's value that all hits have; None if that takes a closer look.
+
+    On the event loop: as good as all that has to be known was learnt by a search before.
+    """
+    equal = _equals(wanted.plan)
+    for each in equal[:1]:
+        parts = list(_parts(pieces, spans, oldest_first=True))
+        if sum(piece.unlearnt(each.field, wanted.version) for piece, _ in parts) > _AT_ONCE:
+            return None
+        if any(piece.with_value(each.field, wanted.version, each.value) for piece, _ in parts):
+            return None
+        looked = Looked()
+        for piece, part in parts:
+            looked.add(piece, part)
+        return looked
+    return None
+
+
+def _equals(plan: Plan) -> list[Compare]:
+    """Values of keywords that every match has."""
+    return [
+        part
+        for part in necessary(plan)
+        if isinstance(part, Compare) and part.op is Op.EQ and part.field.kind is Kind.KEYWORD
+    ]
+
+
+def _candidates(wanted: Wanted) -> Callable[[Piece], Sequence[int]]:
+    """The function from a piece to the places of those that may match, in order."""
+    equal = _equals(wanted.plan)
+    if equal:
+        return lambda piece: min((piece.with_value(each.field, wanted.version, each.value) for each in equal), key=len)
+    word = None if _counts_words(wanted) else word_of(wanted.plan)
+    return lambda piece: range(len(piece.texts)) if word is None else piece.may_hold(word)
 
 
 _Judge = Callable[[Piece, Sequence[int]], Iterator[tuple[int, float | None]]]
@@ -118,8 +161,6 @@ def word_of(plan: Plan) -> bytes | None:
         if isinstance(part, Text) and all(target.field.kind is Kind.TEXT for target in part.targets):
             shared = set[str].intersection(*(set(target.tokens) for target in part.targets))
             found += [token for token in shared if token.isalnum()]
-        elif isinstance(part, Compare) and part.op is Op.EQ and part.field.kind is Kind.KEYWORD:
-            found.append(str(part.value).lower())
         elif isinstance(part, Prefix):
             found.append(part.prefix.lower())
     return max((text for text in found if text.isascii()), key=len, default="").encode() or None

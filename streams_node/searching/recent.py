@@ -9,7 +9,7 @@ import asyncio
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from search.engine.bm25 import spoken
+from search.language import values
 from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning
@@ -36,7 +37,7 @@ _PIECE = 512  # entries
 _STEP_BYTES = 4 << 20
 _NOTHING_SHOWN = 1 << 20
 _TIMES_TEXT, _ENTRY_BYTES = 5, 1000  # what a parsed record and its words take, measured with log events of 13 fields
-_LEARNT_MAX = 4  # texts of which searches have asked; each takes as much as it has of the entries
+_LEARNT_MAX = 6  # fields of which searches have asked; each takes as much as it has of the entries
 _ROOM = 1.25  # entries are of different sizes
 
 
@@ -79,11 +80,32 @@ class Piece:
         """The words of each entry in a text."""
         known: Sequence[tuple[str, int]] = self.learnt.get((field.name, version), ())
         if len(known) < len(self.records):
-            if len(self.learnt) > _LEARNT_MAX:
-                self.learnt.clear()
+            self._forget_some()
             said = map(spoken(field, version), self.records[len(known) :])
             known = self.learnt[field.name, version] = [*known, *said]
         return known
+
+    @cached_property
+    def text_bytes(self) -> int:
+        return sum(map(len, self.texts))
+
+    def with_value(self, field: Field, version: int, value: object) -> Sequence[int]:
+        """The entries with a value of a keyword: by their places, in order."""
+        known: _Valued = self.learnt.get((_Valued, field.name, version), _NOTHING_VALUED)
+        if known.entries < len(self.records):
+            self._forget_some()
+            known = known.and_then(map(values(field, version), self.records[known.entries :]))
+            self.learnt[_Valued, field.name, version] = known
+        return known.places.get(value, ())
+
+    def unlearnt(self, field: Field, version: int) -> int:
+        """Of how many entries nobody has asked for the values of a keyword yet."""
+        known: _Valued = self.learnt.get((_Valued, field.name, version), _NOTHING_VALUED)
+        return len(self.records) - known.entries
+
+    def _forget_some(self) -> None:
+        if len(self.learnt) > _LEARNT_MAX:
+            self.learnt.clear()
 
     def and_then(self, other: "Piece") -> "Piece":
         """A longer one."""
@@ -114,6 +136,24 @@ class _Spelled(NamedTuple):
 
 
 _NOTHING_SPELLED = _Spelled(b"", [], [])
+
+
+class _Valued(NamedTuple):
+    """The values of a keyword in the first so many entries, and where they are. Never changed."""
+
+    entries: int
+    places: Mapping[object, tuple[int, ...]]
+
+    def and_then(self, more: Iterable[Iterable[object]]) -> "_Valued":
+        places, count = dict(self.places), self.entries
+        for some in more:
+            for value in set(some):
+                places[value] = (*places.get(value, ()), count)
+            count += 1
+        return _Valued(count, places)
+
+
+_NOTHING_VALUED = _Valued(0, {})
 
 
 class Collector:
@@ -156,6 +196,11 @@ class Window:
         self.pieces: tuple[Piece, ...] = ()
         self.size = 0
         self.charged = 0  # of it, in the sum of all
+
+    def has(self, first: int, end: int) -> bool:
+        """Whether all of it is there, and nothing from before it."""
+        pieces = self.pieces
+        return bool(pieces) and pieces[0].first <= first < pieces[0].end and end <= pieces[-1].end
 
     def begin(self, first: int) -> int:
         """Let go of what lies before an entry; where to read on from."""
@@ -203,11 +248,18 @@ class Recent:
         first = max(first, end - min(ENTRIES_MAX, room))
         if first >= end and not window.pieces:
             return ()  # all of it is indexed
+        if not window.has(first, end):
+            await self._read(window, cold, state, lenses, first, end, until)
+        return [piece for piece in window.pieces if piece.first < end]
+
+    async def _read(
+        self, window: Window, cold: ColdReader | None, state: StreamState, lenses: Lenses, first: int, end: int,
+        until: float,
+    ) -> None:  # fmt: skip
         with suppress(TimeoutError):  # what is there by then is looked at
             async with asyncio.timeout(max(0.0, until - time.monotonic())), window.lock:
                 await self._fill(window, cold, state, lenses, first, end, until)
         self._charge(state.id, window)
-        return [piece for piece in window.pieces if piece.first < end]
 
     async def _fill(
         self, window: Window, cold: ColdReader | None, state: StreamState, lenses: Lenses, first: int, end: int,
