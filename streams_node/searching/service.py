@@ -1,9 +1,13 @@
 """Runs searches: each in its turn, in the threads of searches."""
 
 import asyncio
+import os
+import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from streams_node.answers import Indexes
@@ -22,6 +26,14 @@ from streams_node.wal.database import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_NICE = 5
+
+
+def _give_way() -> None:
+    """A thread of searches lets the loop and the writer go first (decisions/0002)."""
+    if sys.platform == "linux":  # where threads have priorities of their own
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
 
 
 class Searches:
@@ -30,7 +42,7 @@ class Searches:
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
         self.scan_bytes = settings.search_scan_bytes_max
-        self._pool = ThreadPoolExecutor(settings.search_concurrency, thread_name_prefix="search")
+        self._pool = ThreadPoolExecutor(settings.search_concurrency, "search", _give_way)
         self.recent = Recent(database, settings.search_recent_bytes_max)
         self.minis = Minis(database, settings.search_minis_bytes_max)
         self.texts = Texts()
