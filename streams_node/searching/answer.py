@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from streams_node.searching.covered import Covered, Subject, covered, ranges_of
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.look import look, ruled_out
+from streams_node.searching.newest import has_beginning, newest
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
@@ -184,7 +186,8 @@ class Answer:
                 return [part for each in ranges_of([*ruled_out], ()) for part in within(spans, *each)], []
             answered = [part for each in covered.of([*ready, *ruled_out]) for part in within(spans, *each)]
             try:
-                whole = await self._page(opened.searcher, answered)
+                async with self._newest(views, covered, ready, answered) as first:
+                    whole = await self._page(opened.searcher, answered, first)
             except OneViewNeeded:
                 return [], []
             self._work.indexed = len(ready)
@@ -205,8 +208,28 @@ class Answer:
         self._work.families.update(found.values())
         return found
 
-    async def _page(self, searcher: "Searcher", spans: list[Range]) -> bool:
-        """The best hits of the view; whether all of it was looked at."""
+    @asynccontextmanager
+    async def _newest(
+        self, views: "Views", covered: Covered, ready: Sequence[Covering], spans: list[Range]
+    ) -> AsyncIterator["tuple[Searcher, list[Range]] | None"]:
+        """A view of the newest companions and the last of the spans, where a page may be full before others count."""
+        asked = self._asked
+        # With each mini there are others, and a view of theirs closes the one before.
+        helps = not covered.minis and asked.keys[0] == SortKey("offset") and has_beginning(asked.plan)
+        found = newest(ready, spans) if helps else None
+        if found is None:
+            yield None
+            return
+        seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
+        async with views.view(found.covers, asked.config, asked.meaning.version, seconds) as (opened, some):
+            whole = opened is not None and len(some) == len(found.covers)
+            last = [part for span in spans for part in within([span], found.first, span.end)]
+            yield (opened.searcher, last) if opened is not None and whole else None
+
+    async def _page(
+        self, searcher: "Searcher", spans: list[Range], first: "tuple[Searcher, list[Range]] | None"
+    ) -> bool:
+        """The best hits of the view, or of `first` if these are enough; whether all was looked at that had to be."""
         asked, work = self._asked, self._work
         loop = asyncio.get_running_loop()
 
@@ -219,17 +242,21 @@ class Answer:
                 plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
                 after=asked.after, size=asked.size, over=over,
             )  # fmt: skip
-            page = await self._searches.run(self._page_of, searcher, ask)
+            page = await self._searches.run(self._page_of, searcher, ask, first)
         work.indexed_s = time.monotonic() - began
         work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
         work.parsed += page.verified
         self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
         return not page.timed_out
 
-    def _page_of(self, searcher: "Searcher", ask: Ask) -> Page:
+    def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page:
         """In a thread."""
         if has_text(ask.plan):
             self._score = searcher.scorer(ask.plan)
+        if first is not None:
+            page = first[0].page(replace(ask, spans=first[1]))
+            if len(page.hits) == ask.size or page.timed_out:
+                return page
         return searcher.page(ask)
 
     async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:

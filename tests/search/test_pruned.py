@@ -4,17 +4,21 @@ import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search.engine import Ask, Page, Searcher
 from search.language import Compare, Op, matcher, query
 from search.language import values as values_of
 from streams_node.answers import bounds, views
 from streams_node.answers.bounds import impossible
+from streams_node.answers.ranges import Range
 from streams_node.objects.keys import ObjectId, index_key
+from streams_node.searching import newest as newest_module
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, covered, indexed, on_loop, sealed
@@ -201,3 +205,65 @@ async def test_what_is_asked_again_and_again_is_opened(tmp_path: Path, monkeypat
                 await asyncio.gather(*opened._tasks.values())  # type: ignore[union-attr]
             assert said[:3] == [1, 1, 1]
             assert said[-1] == opens
+
+
+@on_loop
+async def test_newest_hits_are_looked_for_in_the_newest_companions_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page is another for it, also where there are too few hits, or an entry came since."""
+    monkeypatch.setattr(newest_module, "_ENTRIES_MIN", 30)
+    asked: list[tuple[int, int]] = []  # covers of the view that was looked into first, and hits of it
+    real = Searcher.page
+
+    def spied(self: Searcher, ask: Ask) -> Page:
+        page = real(self, ask)
+        asked.append((len(self.sources[0].view.packs), len(page.hits)))
+        return page
+
+    monkeypatch.setattr(Searcher, "page", spied)
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        entries = await grown(node)
+        for q, first in (
+            ("level:inf*", True),
+            ("level:only*", True),
+            ("level:on* OR status:777", True),
+            ("level:info", False),
+        ):
+            for sort in (["offset"], ["offset:asc"], ["at", "offset"]):
+                for size in (3, 20, 200):
+                    asked.clear()
+                    assert (await pages(node, q, sort, size))[0] == expected(entries, q, sort), (q, sort, size)
+                    begins = sort == ["offset"] and first
+                    assert (asked[0][0] == 1) == begins, (q, sort, asked)
+        asked.clear()
+        view = await found(node, q="level:inf*", size=20, sort=["offset"])
+        assert asked == [(1, 20)]
+        assert view["coverage"]["complete"]
+        await append(node, [{"seq": len(entries), "level": "info", "text": "card"}])
+        view = await found(node, q="level:inf*", size=20, sort=["offset"])
+        assert [hit["source"]["seq"] for hit in view["hits"]] == [
+            240,
+            *[seq for seq in range(239, 0, -1) if seq % 40 != 7][:19],
+        ]
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(0, 8)), max_size=30), st.integers(0, 2000))
+def test_the_newest_companions_are_all_that_cover_anything_from_there_on(
+    parts: list[tuple[int, int]], end: int
+) -> None:
+    covers, at = list[Any](), 0
+    for size, made in parts:
+        covers.append(SimpleNamespace(first_seq=at, end_seq=at + size, made=f"m{made}"))
+        at += size
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(newest_module, "_ENTRIES_MIN", 20)
+        found = newest_module.newest(covers, [Range(0, end)])
+    if found is None:
+        return
+    names = {cover.made for cover in found.covers}
+    assert {cover.made for cover in covers if cover.end_seq > found.first and cover.first_seq < end} <= names
+    assert found.first < end
+    assert 3 * len(names) <= len({cover.made for cover in covers})
+    assert list(found.covers) == [cover for cover in covers if cover.made in names]
