@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 from search.engine import Ask, OneViewNeeded, Page, SortKey
 from search.engine.bm25 import OfRecords, bm25
 from search.engine.sorting import place_of
-from search.language import Compare, Prefix, Scorer, Text, clauses, has_text
+from search.language import Scorer, has_text
 from streams_node.answers import Indexes, configs_of, filter_want
-from streams_node.answers.bounds import Known
 from streams_node.answers.ranges import Range, within
-from streams_node.answers.views import Opened
 from streams_node.indexing import Covering
 from streams_node.indexing.spans import without
 from streams_node.ingest.state import StreamState
@@ -24,9 +22,9 @@ from streams_node.meaning import StreamLenses
 from streams_node.read.cold import ColdReader
 from streams_node.read.keyed import Pruner
 from streams_node.read.pages import deleted
-from streams_node.schema.search_config import Kind
 from streams_node.searching.asked import Asked, Found, Work
 from streams_node.searching.covered import Covered, Subject, covered, ranges_of
+from streams_node.searching.facts import families, primary
 from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.look import look, ruled_out
@@ -180,7 +178,7 @@ class Answer:
         async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             self._work.open_s = time.monotonic() - began
             known = [views.known(cover.made) for cover in ruled_out]
-            latest = _primary(opened, known, asked.config.primary_timestamp_field, self._state.id)
+            latest = primary(opened, known, asked.config.primary_timestamp_field, self._state.id)
             if opened is None:
                 self._primary_ns_max = latest
                 return [part for each in ranges_of([*ruled_out], ()) for part in within(spans, *each)], []
@@ -192,7 +190,7 @@ class Answer:
                 return [], []
             self._work.indexed = len(ready)
             self._work.opened = len(opened.packs)
-            self._work.families |= _families(asked)
+            self._work.families |= families(asked)
             self._primary_ns_max = latest
         kept = [span for span in self._unread if span.first >= self._state.earliest_seq]
         return answered, kept if whole else _without(answered, ranges_of([*ruled_out], ()))
@@ -359,41 +357,3 @@ def _unscored(_record: object) -> float | None:
 def _without(spans: list[Range], taken: list[Range]) -> list[Range]:
     """What of some spans is in none of the others."""
     return [Range(*span) for span in without(spans, taken)]
-
-
-def _families(asked: Asked) -> set[str]:
-    """What of companions a query is answered by, in the words of the interface."""
-    found = {"col"} if any(key.field is not None for key in asked.keys) else set[str]()
-    for clause in clauses(asked.plan):
-        if isinstance(clause, Text | Prefix) or (isinstance(clause, Compare) and clause.field.kind is Kind.KEYWORD):
-            found.add("fts")
-        else:
-            found.add("col")
-    return found
-
-
-def _primary(opened: Opened | None, ruled_out: Sequence[Known | None], field: str, stream: int) -> int | None:
-    """The latest primary timestamp in companions that are of this stream only: opened ones, and others as known."""
-    latest: list[int] = []
-    for known in ruled_out:
-        if known is None or known.stream != stream:
-            return None
-        if field in known.bounds:
-            latest.append(int(known.bounds[field][1]))
-    if opened is not None:
-        if (field, stream) not in opened.latest:
-            opened.latest[field, stream] = _latest(opened, field, stream)
-        whole, most = opened.latest[field, stream]
-        if not whole:
-            return None
-        latest += [] if most is None else [most]
-    return max(latest, default=None)
-
-
-def _latest(opened: Opened, field: str, stream: int) -> tuple[bool, int | None]:
-    """Whether all of a view is of this stream, and the greatest value in it."""
-    directories = [pack.directory for pack in opened.packs]
-    if any(cover.stream != stream for each in directories for cover in each.covers):
-        return False, None
-    found = (facts.most for each in directories for facts in each.fields if facts.name == field)
-    return True, max((int(most) for most in found if most is not None), default=None)
