@@ -11,8 +11,7 @@ the documents in the order of offsets the nearest rows are asked for first: Tant
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
-from operator import itemgetter
+from itertools import chain, islice
 from typing import Any
 
 import tantivy
@@ -22,6 +21,7 @@ from indexers.companion.layout import ROW
 from search.engine.model import Over
 from search.engine.sorting import SortKey, SortValue, ordered, place_of
 from search.engine.source import U64_MAX, Query, Source, both, unscored, without
+from search.engine.ties import leading, ties, together
 from streams_node.schema.search_config import Kind
 
 _Values = tuple[SortValue, ...]
@@ -40,6 +40,7 @@ _FEW = 1024  # documents: to look at all of them takes no longer
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 _READ_MIN = 256  # and of so many neighbours at once: one call takes as long as some hundred values
+_LED_MIN = 1024  # of more with one value the next key is read alone first: mostly few of them are shown
 
 
 class TimeOver(Exception):
@@ -306,22 +307,37 @@ class Walker:
             started = first(after[:1])
             windows = (window[bisect_left(window, started, key=lambda each: first((each[0],))) :] for window in windows)
         bound = None if after is None else place(after)
-        for value, group in groupby(self._valued(windows, keys[1:]), itemgetter(0)):
-            rows = ordered([row for _, row in group if row is not None], keys[1:])
+        for value, rows in self._by_ties(windows, keys[1:]):
             start = 0 if bound is None else bisect_right(rows, bound, key=lambda row: place((value, *row)))
             for at in range(start, len(rows)):
                 yield (value, *rows[at])
 
-    def _valued(self, windows: _Windows, keys: Sequence[SortKey]) -> Iterator[tuple[Any, _Values | None]]:
-        """The value of the first key, and those of the others; none of a record that is not needed."""
-        if not _in_index(keys):
-            for value, group in groupby(chain.from_iterable(windows), itemgetter(0)):
-                yield from ((value, row) for row in self._rows([address for _, address in group], keys))
-            return
-        for window in windows:
-            for at in range(0, len(window), _READ_MIN):
-                part = window[at : at + _READ_MIN]
-                yield from zip((value for value, _ in part), self._rows([each for _, each in part], keys), strict=True)
+    def _by_ties(self, windows: _Windows, keys: Sequence[SortKey]) -> Iterator[tuple[Any, list[_Values]]]:
+        """Rows of the other keys in their order, one part after another of those with the same value of the first."""
+        in_index = _in_index(keys)
+        for some in ties(windows):
+            for one_read in together(some, _READ_MIN if in_index else 1, _LED_MIN):
+                if in_index and len(one_read) == 1 and len(one_read[0].addresses) > _LED_MIN:
+                    yield from ((one_read[0].value, rows) for rows in self._led(one_read[0].addresses, keys))
+                    continue
+                rows = self._rows([address for tie in one_read for address in tie.addresses], keys)
+                for tie in one_read:
+                    found = [row for row in islice(rows, len(tie.addresses)) if row is not None]
+                    yield tie.value, ordered(found, keys)
+
+    def _led(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[list[_Values]]:
+        """Of very many only one value is read, until it is known which of them come first."""
+        values: list[Any] = []
+        for at in range(0, len(addresses), _AT_ONCE):
+            self._check()
+            part = addresses[at : at + _AT_ONCE]
+            values += self._source.values(ROW, part) if keys[0].by == "offset" else self._column(keys[0], part)
+        first = leading(values, keys[0], self._window)
+        for wanted in (True, False):
+            rows = self._rows(
+                [each for each, is_first in zip(addresses, first, strict=True) if is_first is wanted], keys
+            )
+            yield ordered([row for row in rows if row is not None], keys)
 
     # --- values ---
 

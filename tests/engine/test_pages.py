@@ -35,7 +35,16 @@ QUERIES = 12  # of one world: to build it costs more
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world is small: so windows and batches are, too, and every loop goes round."""
-    steps = {"WINDOW_MIN": 1, "_AT_ONCE": 3, "_READ_MIN": 2, "_NEAR": 3, "_FEW": 2, "_SCORED_MIN": 3, "_BEST_MIN": 2}
+    steps = {
+        "WINDOW_MIN": 1,
+        "_AT_ONCE": 3,
+        "_READ_MIN": 2,
+        "_NEAR": 3,
+        "_FEW": 2,
+        "_SCORED_MIN": 3,
+        "_BEST_MIN": 2,
+        "_LED_MIN": 3,
+    }
     for name, value in steps.items():
         monkeypatch.setattr(walk, name, value)
     monkeypatch.setattr(search_module, "VERIFIED_AT_ONCE", 2)
