@@ -17,7 +17,6 @@ Query = tantivy.Query
 _Clauses = Sequence[tuple[tantivy.Occur, tantivy.Query]]
 MUST, NOT, SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
 U64_MAX = 2**64 - 1
-_BEGINNINGS_MAX = 32
 
 
 class Source:
@@ -31,7 +30,6 @@ class Source:
         self._single: dict[str, bool] = {}
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
-        self._beginnings: dict[tuple[str, str], tantivy.Query] = {}
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -46,15 +44,6 @@ class Source:
 
     def inexact_query(self, columns: ColumnsOf) -> tantivy.Query:
         return Query.term_query(self.schema, INEXACT, columns.column, "basic")
-
-    def beginning_query(self, column: str, pattern: str) -> tantivy.Query:
-        """Terms that a pattern fits. To make its automaton takes longer than many a search of few documents."""
-        found = self._beginnings.get((column, pattern))
-        if found is None:
-            if len(self._beginnings) >= _BEGINNINGS_MAX:
-                self._beginnings.clear()
-            found = self._beginnings[column, pattern] = Query.regex_query(self.schema, column, pattern)
-        return found
 
     def entries_query(self, stream: int, spans: Sequence[Span]) -> tantivy.Query:
         """The entries of a stream that lie in the spans."""

@@ -140,7 +140,7 @@ class Translator:
     def _begins(self, column: str, prefix: str) -> Pair:
         if not fits(prefix):
             return sure(Query.empty_query())
-        found = self._source.beginning_query(column, f"{_escaped(prefix[:PREFIX_CHARS_MAX])}(?s:.)*")
+        found = Query.regex_query(self._schema, column, f"{_escaped(prefix[:PREFIX_CHARS_MAX])}(?s:.)*")
         return sure(found) if len(prefix) <= PREFIX_CHARS_MAX else Pair(Query.empty_query(), found)
 
     def _term(self, column: str, term: str, option: str) -> tantivy.Query:

@@ -8,7 +8,7 @@ Dies     leaving a folder that the next start empties.
 
 import asyncio
 import shutil
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from search.language import Plan
 from streams_node.answers.bounds import Directories, Known
 from streams_node.answers.runs import Runs, run_of
+from streams_node.answers.unpacked import Unpacked, remove, unpacked
 from streams_node.indexing import Covering
 from streams_node.observe.logs import get_logger
 from streams_node.read.keyed import Pruner
 from streams_node.schema.search_config import SearchConfig
 
 if TYPE_CHECKING:
-    from indexers.companion import Directory
     from search.engine import Searcher
 
 log = get_logger(__name__)
@@ -46,21 +46,6 @@ class _Key(NamedTuple):
     config: str
     version: int
     names: tuple[str, ...]
-
-
-class Unpacked(NamedTuple):
-    """A companion in a folder; what a view needs of a `Pack`."""
-
-    name: str
-    directory: "Directory"
-    folder: Path
-    size: int
-
-    def unpack(self, folder: Path) -> None:
-        """The same files once more, as links."""
-        folder.mkdir(parents=True)
-        for path in self.folder.iterdir():
-            (folder / path.name).hardlink_to(path)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +111,8 @@ class Views:
         self._bytes_max = bytes_max
         self._packs: OrderedDict[str, Unpacked] = OrderedDict()
         self._views: OrderedDict[_Key, Opened] = OrderedDict()
-        self._spared: Counter[str] = Counter()  # how often a closed one was ruled out
+        self._spared: OrderedDict[str, int] = OrderedDict()  # how often a closed one was ruled out
+        self._sparing: asyncio.Task[Any] | None = None
         self._tasks: dict[object, asyncio.Task[Any]] = {}
         self._numbers = count()
         self.bytes = 0
@@ -141,9 +127,14 @@ class Views:
         """
         return Use(self, _Wanted(covers, config, version, more), seconds)
 
+    @property
+    def roomy(self) -> bool:
+        """Whether all that is open fits: then one more view costs no other one its companions."""
+        return self.bytes <= self._bytes_max
+
     def at_hand(self, wanted: "_Wanted") -> Opened | None:
         """The view of all of them, if it is open and nothing has to make room."""
-        if self.bytes > self._bytes_max:
+        if not self.roomy:
             return None
         packs: dict[str, Unpacked] = {}
         for cover in wanted.covers:
@@ -175,7 +166,7 @@ class Views:
         """Somebody does not use a view any more."""
         opened.users -= 1
         if not opened.users and not opened.kept:
-            await asyncio.to_thread(_remove, opened.folder)
+            await asyncio.to_thread(remove, opened.folder)
 
     def all_at_hand(self, covers: Sequence[Covering]) -> bool:
         """Whether none would have to be fetched or unpacked."""
@@ -189,10 +180,9 @@ class Views:
         if not closed:
             return {}
         found = await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
-        for cover in found:
-            self._spared[cover.made] += 1
-            if self._spared[cover.made] >= _SPARED_MAX:
-                self._unpack_soon(cover)
+        for cover, by in found.items():
+            if by == "exact":  # what it says of its numbers is known by now, and costs nothing
+                self._spare(cover)
         return found
 
     def known(self, made: str) -> Known | None:
@@ -204,10 +194,11 @@ class Views:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._views.clear()
-        await asyncio.to_thread(_remove, self._folder)
+        await asyncio.to_thread(remove, self._folder)
 
     async def drop(self, made: str) -> None:
         """The object has left the bucket."""
+        self._spared.pop(made, None)
         pack = self._packs.pop(made, None)
         if pack is not None:
             self.bytes -= pack.size
@@ -242,14 +233,19 @@ class Views:
             self._packs.move_to_end(made)
         return known
 
-    def _unpack_soon(self, cover: Covering) -> None:
-        """It would have to be asked again and again, which costs a search more than if it were in the view."""
-        del self._spared[cover.made]
+    def _spare(self, cover: Covering) -> None:
+        """Ruled out once more: one that is asked again and again costs searches more than if it were in the view.
+
+        One after another is unpacked, and as long as they take no more than half of the room.
+        """
+        count = self._spared.pop(cover.made, 0) + 1
+        self._spared[cover.made] = count
         if len(self._spared) > _COUNTED_MAX:
-            self._spared.clear()
+            self._spared.popitem(last=False)
         room = 2 * (self.bytes + 2 * cover.bytes) <= self._bytes_max
-        if room and cover.made not in self._packs and self._runs.usable(cover.made):
-            _ = self._begin(cover.made, self._unpacking(cover))
+        idle = self._sparing is None or self._sparing.done()
+        if count >= _SPARED_MAX and room and idle and cover.made not in self._tasks and self._runs.usable(cover.made):
+            self._sparing = self._begin(cover.made, self._unpacking(cover))
 
     async def _one(self, cover: Covering) -> Unpacked | None:
         known = self._known(cover.made)
@@ -280,7 +276,8 @@ class Views:
             if made not in used:
                 gone.append(self._packs.pop(made))
                 self.bytes -= gone[-1].size
-        await self._retired(gone)
+        if gone:  # whether or not the search has time left
+            await self._once(object(), lambda: self._retired(gone))
 
     async def _retired(self, packs: Sequence[Unpacked]) -> None:
         names = {pack.name for pack in packs}
@@ -288,7 +285,7 @@ class Views:
             if any(pack.name in names for pack in view.packs):
                 await self._let_go(key)
         for pack in packs:
-            await asyncio.to_thread(_remove, pack.folder)
+            await asyncio.to_thread(remove, pack.folder)
 
     # --- views ---
 
@@ -327,7 +324,7 @@ class Views:
             return
         view.kept = False
         if not view.users:
-            await asyncio.to_thread(_remove, view.folder)
+            await asyncio.to_thread(remove, view.folder)
 
     async def _once(self, key: object, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Make something that others may wait for, too; it goes on when whoever began it has left."""
@@ -347,27 +344,14 @@ class Views:
             task.exception()  # seen: whoever waited may have left
 
 
-def unpacked(path: Path, made: str, folder: Path) -> Unpacked:
-    """The companion in a file, unpacked into a new folder; in a thread."""
-    from indexers.companion import Pack  # noqa: PLC0415 - loads tantivy
-
-    pack = Pack(path, name=made)
-    try:
-        pack.unpack(folder)
-    except BaseException:
-        _remove(folder)
-        raise
-    return Unpacked(made, pack.directory, folder, sum(each.bytes for each in pack.directory.files))
-
-
 def _open(packs: Sequence[Unpacked], folder: Path, config: SearchConfig, version: int) -> Opened:
     from search.engine import Searcher, open_views  # noqa: PLC0415
 
-    views = open_views(packs, folder)  # type: ignore[arg-type]
+    try:
+        views = open_views(packs, folder)  # type: ignore[arg-type]
+    except BaseException:
+        remove(folder)
+        raise
     if len(views) > 1:
         log.warning("this tantivy does not search several indexes as one: searches are slower", count=len(views))
     return Opened(Searcher(views, config, version), packs, folder)
-
-
-def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

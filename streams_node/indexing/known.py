@@ -63,6 +63,8 @@ class KnownCovers:
     def _keep(self, key: tuple[int, Family, str], answer: _Answer) -> None:
         old = self._answers.pop(key, None)
         self._kept -= 0 if old is None else len(old.covers) + _EACH
+        if len(answer.covers) > _COVERS_MAX // 4:
+            return  # it would drive out all others
         self._answers[key] = answer
         self._kept += len(answer.covers) + _EACH
         while self._kept > _COVERS_MAX:

@@ -213,7 +213,7 @@ class Answer:
         """A view of the newest companions and the last of the spans, where a page may be full before others count."""
         asked = self._asked
         # With each mini there are others, and a view of theirs closes the one before.
-        helps = not covered.minis and asked.keys[0] == SortKey("offset") and has_beginning(asked.plan)
+        helps = views.roomy and not covered.minis and asked.keys[0] == SortKey("offset") and has_beginning(asked.plan)
         found = newest(ready, spans) if helps else None
         if found is None:
             yield None

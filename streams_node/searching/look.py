@@ -13,6 +13,8 @@ from streams_node.searching.recent import Piece
 from streams_node.searching.sieve import Wanted
 
 _AT_ONCE = 64  # entries between two looks at the clock
+_UNLEARNT_MAX = 32 << 10  # bytes of entries whose values are learnt on the event loop: 0.1 ms
+_EQUALS_MAX = 2  # keywords whose values are looked up: a third one seldom rules out more
 
 
 class Looked:
@@ -59,12 +61,11 @@ def ruled_out(pieces: Sequence[Piece], spans: Sequence[Range], wanted: Wanted) -
 
     On the event loop: as good as all that has to be known was learnt by a search before.
     """
-    equal = _equals(wanted.plan)
-    for each in equal[:1]:
+    for each in _equals(wanted.plan)[:1]:
         parts = list(_parts(pieces, spans, oldest_first=True))
-        if sum(piece.unlearnt(each.field, wanted.version) for piece, _ in parts) > _AT_ONCE:
+        if sum(piece.unlearnt(each.field, wanted.version) for piece, _ in parts) > _UNLEARNT_MAX:
             return None
-        if any(piece.with_value(each.field, wanted.version, each.value) for piece, _ in parts):
+        if any(piece.with_value(each.field, wanted.version, each.value) != () for piece, _ in parts):
             return None
         looked = Looked()
         for piece, part in parts:
@@ -84,11 +85,16 @@ def _equals(plan: Plan) -> list[Compare]:
 
 def _candidates(wanted: Wanted) -> Callable[[Piece], Sequence[int]]:
     """The function from a piece to the places of those that may match, in order."""
-    equal = _equals(wanted.plan)
-    if equal:
-        return lambda piece: min((piece.with_value(each.field, wanted.version, each.value) for each in equal), key=len)
+    equal, version = _equals(wanted.plan)[:_EQUALS_MAX], wanted.version
     word = None if _counts_words(wanted) else word_of(wanted.plan)
-    return lambda piece: range(len(piece.texts)) if word is None else piece.may_hold(word)
+
+    def candidates(piece: Piece) -> Sequence[int]:
+        known = [places for each in equal if (places := piece.with_value(each.field, version, each.value)) is not None]
+        if known:
+            return min(known, key=len)
+        return range(len(piece.texts)) if word is None else piece.may_hold(word)
+
+    return candidates
 
 
 _Judge = Callable[[Piece, Sequence[int]], Iterator[tuple[int, float | None]]]
@@ -161,6 +167,8 @@ def word_of(plan: Plan) -> bytes | None:
         if isinstance(part, Text) and all(target.field.kind is Kind.TEXT for target in part.targets):
             shared = set[str].intersection(*(set(target.tokens) for target in part.targets))
             found += [token for token in shared if token.isalnum()]
+        elif isinstance(part, Compare) and part.op is Op.EQ and part.field.kind is Kind.KEYWORD:
+            found.append(str(part.value).lower())
         elif isinstance(part, Prefix):
             found.append(part.prefix.lower())
     return max((text for text in found if text.isascii()), key=len, default="").encode() or None

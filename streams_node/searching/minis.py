@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from streams_node.answers.ranges import Range
-from streams_node.answers.views import Unpacked, Views, mini_names, unpacked
+from streams_node.answers.unpacked import Unpacked, unpacked
+from streams_node.answers.views import Views, mini_names
 from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning

@@ -6,6 +6,7 @@ Keeps    a window is of neighbouring entries up to some moment's end, promoted a
 """
 
 import asyncio
+import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -38,6 +39,8 @@ _STEP_BYTES = 4 << 20
 _NOTHING_SHOWN = 1 << 20
 _TIMES_TEXT, _ENTRY_BYTES = 5, 1000  # what a parsed record and its words take, measured with log events of 13 fields
 _LEARNT_MAX = 6  # fields of which searches have asked; each takes as much as it has of the entries
+_VALUES_MAX = 2 * _PIECE  # of a keyword in a piece: some 200 KB
+_LEARNING_BYTES = 400  # to learn of an empty entry takes as long as of so many bytes
 _ROOM = 1.25  # entries are of different sizes
 
 
@@ -80,7 +83,7 @@ class Piece:
         """The words of each entry in a text."""
         known: Sequence[tuple[str, int]] = self.learnt.get((field.name, version), ())
         if len(known) < len(self.records):
-            self._forget_some()
+            self._forget_one()
             said = map(spoken(field, version), self.records[len(known) :])
             known = self.learnt[field.name, version] = [*known, *said]
         return known
@@ -89,23 +92,27 @@ class Piece:
     def text_bytes(self) -> int:
         return sum(map(len, self.texts))
 
-    def with_value(self, field: Field, version: int, value: object) -> Sequence[int]:
-        """The entries with a value of a keyword: by their places, in order."""
-        known: _Valued = self.learnt.get((_Valued, field.name, version), _NOTHING_VALUED)
+    def with_value(self, field: Field, version: int, value: object) -> Sequence[int] | None:
+        """The entries with a value of a keyword: by their places, in order; None where entries have too many values."""
+        known = self._valued(field, version)
         if known.entries < len(self.records):
-            self._forget_some()
+            self._forget_one()
             known = known.and_then(map(values(field, version), self.records[known.entries :]))
             self.learnt[_Valued, field.name, version] = known
-        return known.places.get(value, ())
+        return None if known.places is None else known.places.get(value, ())
 
     def unlearnt(self, field: Field, version: int) -> int:
-        """Of how many entries nobody has asked for the values of a keyword yet."""
-        known: _Valued = self.learnt.get((_Valued, field.name, version), _NOTHING_VALUED)
-        return len(self.records) - known.entries
+        """Bytes of the entries whose values of a keyword nobody has asked for yet, and what each takes besides."""
+        some = self.texts[self._valued(field, version).entries :]
+        return sum(map(len, some)) + _LEARNING_BYTES * len(some)
 
-    def _forget_some(self) -> None:
+    def _valued(self, field: Field, version: int) -> "_Valued":
+        return self.learnt.get((_Valued, field.name, version), _NOTHING_VALUED)  # type: ignore[no-any-return]
+
+    def _forget_one(self) -> None:
         if len(self.learnt) > _LEARNT_MAX:
-            self.learnt.clear()
+            with suppress(RuntimeError):  # another thread learns just now
+                self.learnt.pop(next(iter(self.learnt)), None)
 
     def and_then(self, other: "Piece") -> "Piece":
         """A longer one."""
@@ -139,21 +146,25 @@ _NOTHING_SPELLED = _Spelled(b"", [], [])
 
 
 class _Valued(NamedTuple):
-    """The values of a keyword in the first so many entries, and where they are. Never changed."""
+    """The values of a keyword in the first so many entries, and where they are; None: too many. Never changed."""
 
     entries: int
-    places: Mapping[object, tuple[int, ...]]
+    seen: int  # values
+    places: Mapping[object, tuple[int, ...]] | None
 
-    def and_then(self, more: Iterable[Iterable[object]]) -> "_Valued":
-        places, count = dict(self.places), self.entries
+    def and_then(self, more: Iterable[Sequence[object]]) -> "_Valued":
+        places, entries, seen = dict(self.places or {}), self.entries, self.seen
         for some in more:
+            seen += len(some)
+            if seen > _VALUES_MAX:
+                return _Valued(sys.maxsize, seen, None)
             for value in set(some):
-                places[value] = (*places.get(value, ()), count)
-            count += 1
-        return _Valued(count, places)
+                places[value] = (*places.get(value, ()), entries)
+            entries += 1
+        return _Valued(entries, seen, places)
 
 
-_NOTHING_VALUED = _Valued(0, {})
+_NOTHING_VALUED = _Valued(0, 0, {})
 
 
 class Collector:

@@ -26,14 +26,15 @@ from streams_node.wal.database import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_NICE = 5
+_NICE, _LOWEST = 5, 19
 
 
 def _give_way() -> None:
     """A thread of searches lets the loop and the writer go first (decisions/0002)."""
     if sys.platform == "linux":  # where threads have priorities of their own
+        mine = threading.get_native_id()
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+            os.setpriority(os.PRIO_PROCESS, mine, min(_LOWEST, os.getpriority(os.PRIO_PROCESS, mine) + _NICE))
 
 
 class Searches:

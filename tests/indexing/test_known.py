@@ -149,3 +149,19 @@ async def test_a_change_that_fails_counts_too(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="behind it"):
             await known.change(fails)
         assert firsts(await known.of(1, "companion", "c")) == [0]
+
+
+@on_loop
+async def test_a_stream_with_very_many_covers_does_not_drive_out_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_module, "_COVERS_MAX", 60)
+    async with opened(tmp_path) as database:
+        known = KnownCovers(database)
+        for first in range(20):
+            await known.change(put, 1, 10 * first)
+        await known.change(put, 2, 0)
+        for _ in range(3):
+            assert len(await known.of(1, "companion", "c")) == 20
+            assert firsts(await known.of(2, "companion", "c")) == [0]
+        assert [key[0] for key in known._answers] == [2]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -187,24 +188,77 @@ def test_what_is_impossible_matches_nothing(
 
 @on_loop
 async def test_what_is_asked_again_and_again_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To ask a closed companion what it holds takes longer than to have it in the view; unless there is no room."""
+    """To ask the filter of a closed companion takes longer than to have it in the view; unless there is no room.
+
+    One after another, as searches wait for what they need themselves. Numbers cost nothing to ask for.
+    """
     monkeypatch.setattr(views, "_SPARED_MAX", 3)
+    monkeypatch.setattr(views, "_COUNTED_MAX", HOURS)
     async with indexed(tmp_path / "node") as node:
         await create(node)
         entries = await grown(node)
-    for room, opens in ((1 << 30, HOURS), (1, 1)):
+    for q, room, opens in (("level:only3", 1 << 30, HOURS), ("level:only3", 1, 1), ("status:777", 1 << 30, 1)):
         async with indexed(tmp_path / "node") as node:
-            opened = node.context.tiers.indexes.views  # type: ignore[union-attr]
-            opened._bytes_max = room  # type: ignore[union-attr]
+            assert node.context.tiers.indexes is not None
+            opened = node.context.tiers.indexes.views
+            assert opened is not None
+            opened._bytes_max = room
             said = []
-            for _ in range(8):
-                view = await found(node, q="level:only3", size=500, sort=["offset"], explain=True)
-                assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, "level:only3", ["offset"])
+            for _ in range(12):
+                view = await found(node, q=q, size=500, sort=["offset"], explain=True)
+                assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, q, ["offset"])
                 assert view["coverage"]["complete"]
                 said.append(view["explain"]["opened"])
-                await asyncio.gather(*opened._tasks.values())  # type: ignore[union-attr]
+                assert len(opened._tasks) <= 1
+                await asyncio.gather(*opened._tasks.values())
             assert said[:3] == [1, 1, 1]
             assert said[-1] == opens
+            assert all(after - before <= 1 for before, after in pairwise(said))
+            assert len(opened._spared) <= HOURS
+
+
+@on_loop
+async def test_where_not_all_fits_no_second_view_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would drive out companions of the first one, which the next search would have to fetch again."""
+    monkeypatch.setattr(newest_module, "_ENTRIES_MIN", 30)
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        entries = await grown(node)
+        assert node.context.tiers.indexes is not None
+        opened = node.context.tiers.indexes.views
+        assert opened is not None
+        await found(node, q="level:info", size=3, sort=["offset"])
+        opened._bytes_max = opened.bytes - 1
+        before = dict(opened._packs)
+        for _ in range(3):
+            view = await found(node, q="level:inf*", size=20, sort=["offset"])
+            assert [hit["source"]["seq"] for hit in view["hits"]] == expected(entries, "level:inf*", ["offset"])[:20]
+            assert opened._packs == before
+        opened._bytes_max = opened.bytes
+        await found(node, q="level:inf*", size=20, sort=["offset"])
+        assert len(opened._views) == 2
+
+
+@on_loop
+async def test_nothing_is_left_of_what_a_search_had_no_time_to_remove(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await grown(node)
+        assert node.context.tiers.indexes is not None
+        opened = node.context.tiers.indexes.views
+        assert opened is not None
+        await found(node, q="level:info", size=3, sort=["offset"])
+        opened._bytes_max = 1
+        room = asyncio.create_task(opened._make_room(set()))
+        await asyncio.sleep(0)
+        room.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await room
+        await asyncio.gather(*opened._tasks.values())
+        assert not opened._packs
+        assert not opened._views
+        assert await asyncio.to_thread(lambda: list((opened._folder / "packs").iterdir())) == []
+        assert await asyncio.to_thread(lambda: list((opened._folder / "views").iterdir())) == []
 
 
 @on_loop

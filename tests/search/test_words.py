@@ -123,6 +123,7 @@ def test_what_is_passed_over() -> None:
 @pytest.mark.parametrize(
     ("q", "word"),
     [
+        ("level:error", b"error"), ("level:error card", b"error"), ("level:ä", None),
         ("card", b"card"), ("a card", b"card"), ("text:car*", b"car"), ("card OR x", None), ("NOT card", None),
         ("level:Err*", b"err"), ("status:500", None), ("naïve", None), ("naïve x", b"x"),
     ],
@@ -179,3 +180,29 @@ def test_of_many_texts_few_are_known_by_their_words() -> None:
         assert one.spoken(CONFIG.fields["text"], version)[1] == ("  ", 0)
     assert one.spoken(CONFIG.fields["text"], 1) == [(" a  card ", 2), ("  ", 0)]
     assert len(one.learnt) < 9
+
+
+def test_keywords_with_very_many_values_are_not_learnt() -> None:
+    """They would take more memory than their entries; what is sought is looked for in the texts then."""
+    records: list[Any] = [{"level": [f"v{number}" for number in range(first, first + 600)]} for first in (0, 600, 5)]
+    few, many = piece([json.dumps(records[0]).encode()]), piece([json.dumps(record).encode() for record in records])
+    level = CONFIG.fields["level"]
+    assert few.with_value(level, 1, "v7") == (0,)
+    assert many.with_value(level, 1, "v7") is None
+    assert many.and_then(piece([b"{}"])).with_value(level, 1, "v7") is None
+    assert not many.learnt[next(iter(many.learnt))].places
+    for q, found in (("level:v7", [102, 100]), ("level:v700", [101]), ("level:none", [])):
+        wanted = Wanted(query(q, CONFIG), 1, BY_OFFSET, Top(5, None), lambda _: None)
+        assert ruled_out([many], [Range(100, 103)], wanted) is None
+        look([many], [Range(100, 103)], wanted, lambda: False)
+        assert [hit.seq for hit in wanted.top.best()] == found
+
+
+def test_what_was_asked_for_longest_ago_is_forgotten_first() -> None:
+    one = piece([b'{"level":"a"}'])
+    level = CONFIG.fields["level"]
+    for version in range(99):
+        one.with_value(level, version, "a")
+        assert len(one.learnt) < 9
+    assert one.unlearnt(level, 98) == one.unlearnt(level, 97) == 0
+    assert one.unlearnt(level, 1) > len(one.texts[0])
