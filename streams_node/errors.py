@@ -49,6 +49,8 @@ from typing import ClassVar
 _SHOWN_CHARS = 80  # of what a client sent: enough to recognise it
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
 
+_MESSAGE_CHARS_MAX = 1000
+
 
 class StreamsError(Exception):
     """A failure with a stable `code`, a message for people, and facts for programs."""
@@ -84,18 +86,23 @@ class BadProfile(InvalidRequest):
         StreamsError.__init__(self, message, **facts)
 
 
+def clipped(message: str) -> str:
+    """A message that names what a client sent, which may be long."""
+    return message if len(message) <= _MESSAGE_CHARS_MAX else f"{message[:_MESSAGE_CHARS_MAX]}\u2026"
+
+
 class BadFilter(InvalidRequest):
     """Says so in the words that clients of the protocol know; `position` is the character at fault."""
 
     def __init__(self, message: str, **facts: object) -> None:
-        StreamsError.__init__(self, message, **facts)
+        StreamsError.__init__(self, clipped(message), **facts)
 
 
 class BadSearch(InvalidRequest):
     """As BadFilter."""
 
     def __init__(self, message: str, **facts: object) -> None:
-        StreamsError.__init__(self, message, **facts)
+        StreamsError.__init__(self, clipped(message), **facts)
 
 
 class BadSubscription(InvalidRequest):
