@@ -37,6 +37,7 @@ class Batch:
         "hidden",
         "meant",
         "opened",
+        "retained",
         "settled",
         "settling",
         "through",
@@ -56,6 +57,7 @@ class Batch:
         self.hidden: list[StreamState] = []  # ended for clients, and kept for forks
         self.headed: list[StreamState] = []
         self.meant: list[tuple[StreamState, Meaning, int]] = []
+        self.retained: list[tuple[StreamState, int]] = []  # from which entry on
         self.settling: Shared[None] = Shared(loop=loop)  # resolved when the batch is on disk
         self.settled = False
 
@@ -63,7 +65,7 @@ class Batch:
         """Let go of everything but the outcome: states refer to their last batch for long."""
         self.writes = Writes()
         self.touched, self.created, self.ended, self.headed, self.meant = [], [], [], [], []
-        self.hidden = []
+        self.hidden, self.retained = [], []
 
     def __await__(self) -> Any:
         return self.settling.__await__()

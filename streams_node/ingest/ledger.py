@@ -252,9 +252,8 @@ class Ledger:
                 state.tail_closed = True
         for state, meaning, number in batch.meant:
             state.tail_meaning, state.tail_meaning_number = meaning, number
-        for state in batch.created:
-            if state.lineage is not None and state.tail.seq < state.lineage.fork_seq:
-                state.tail = LogEnd(0, 0, 0, state.lineage.fork_seq)
+        _let_go(batch.retained)
+        _begin_forks(batch.created)
         for state in batch.ended:
             self.states.drop(state)
         for state in (*batch.ended, *batch.hidden):
@@ -305,6 +304,21 @@ class Ledger:
         del self.refusals["commit_failed"]
         self.broken, self._recovery = False, None
         log.info("writes are taken again", last_row=marks.last_row)
+
+
+def _let_go(retained: list[tuple[StreamState, int]]) -> None:
+    """What lies below an entry is gone, and is stored to be: whether or not anybody waits for that still."""
+    for state, seq in retained:
+        state.earliest_seq = max(state.earliest_seq, seq)
+        if state.hub is not None:
+            state.hub.wake()
+
+
+def _begin_forks(created: list[StreamState]) -> None:
+    """A new fork ends where it left its source, unless it has entries of its own already."""
+    for state in created:
+        if state.lineage is not None and state.tail.seq < state.lineage.fork_seq:
+            state.tail = LogEnd(0, 0, 0, state.lineage.fork_seq)
 
 
 def window_end_us(now_us: int, ttl_s: int, slack_us: int) -> int:
