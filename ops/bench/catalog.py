@@ -32,6 +32,7 @@ def all_cells(options: Options) -> list[Cell]:
             million_cell(
                 data=options.million_data.resolve(),
                 preload=options.million_preload,
+                warm=options.million_warm,
                 seconds=options.seconds,
                 body_folder=bodies,
             )

@@ -43,18 +43,21 @@ class MillionCell:
     seconds: float
     body_folder: Path
     preload: bool
+    warm: bool
     _paths: list[Path] = field(default_factory=list)
     _state: int = 1  # where the random sequence goes on
 
     def prepare(self, server: Server) -> None:
         self._paths = load.write_bodies(self.body_folder, bodies(BODY_SIZE))
         if self.preload:
-            self._create_all(server)
+            self._through_all(server, "PUT")
         with client(server.port) as connection:
             for name in (stream_name(0), stream_name(STREAM_COUNT - 1)):
                 connection.tail(name)  # refuses a folder that was not prepared
             for index in range(MANY_STREAMS):
                 connection.create(f"hot{index}", OCTETS)
+        if self.warm:
+            self._through_all(server, "POST")
 
     def measure(self, server: Server, round_index: int) -> dict[str, float]:  # noqa: ARG002 -- rounds are alike here
         random, random_cpu = self._load_random(server)
@@ -99,13 +102,13 @@ class MillionCell:
         verify.check_counts(result, stored, CONNECTIONS)
         return result
 
-    def _create_all(self, server: Server) -> None:
-        """PUT the streams in order; a slice goes on behind the answers of the one before, repeats are harmless."""
+    def _through_all(self, server: Server, method: str) -> None:
+        """Ask all streams in order; a slice goes on behind the answers of the one before, repeats are harmless."""
         done = 0
         while done < STREAM_COUNT:
-            result = self._numbered(server, "PUT", "in-order", done, PRELOAD_SLICE_SECONDS)
+            result = self._numbered(server, method, "in-order", done, PRELOAD_SLICE_SECONDS)
             if result.refused or not result.acknowledged:
-                raise BenchError(f"{result.refused} streams could not be created")
+                raise BenchError(f"{result.refused} of {method} were refused")
             done += result.acknowledged
 
     def _numbered(self, server: Server, method: str, order: str, state: int, seconds: float) -> load.LoadResult:
@@ -113,10 +116,12 @@ class MillionCell:
         return load.run_wrk(server.port, "numbered.lua", arguments, connections=CONNECTIONS, seconds=seconds)
 
 
-def million_cell(*, data: Path, preload: bool, seconds: float, body_folder: Path) -> MillionCell:
+def million_cell(*, data: Path, preload: bool, warm: bool, seconds: float, body_folder: Path) -> MillionCell:
     title = f"{STREAM_COUNT:,} streams: 200 B to random ones, against {MANY_STREAMS} streams; {CONNECTIONS} connections"
+    if warm:
+        title += "; each was appended to once before"
     info = CellInfo("million", title, COLUMNS, ours_only=True, data_dir=data)
-    return MillionCell(info, seconds, body_folder, preload)
+    return MillionCell(info, seconds, body_folder, preload, warm)
 
 
 def stream_name(index: int) -> str:

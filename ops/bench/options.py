@@ -30,6 +30,7 @@ class Options:
     idle_readers: int
     million_data: Path | None
     million_preload: bool
+    million_warm: bool
     work_dir: Path
     out_dir: Path
     report_only: bool
@@ -53,6 +54,7 @@ def parse(arguments: list[str]) -> Options:
         idle_readers=_or(raw.idle_readers, 500 if quick else 10_000),
         million_data=raw.million_data,
         million_preload=raw.million_preload,
+        million_warm=raw.million_warm,
         work_dir=raw.work_dir,
         out_dir=raw.out or (HERE / "quick" if quick else HERE),
         report_only=raw.report_only,
@@ -74,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--idle-readers", type=int, help="live readers of the idle cell (10000)")
     add("--million-data", type=Path, metavar="DIR", help="data folder of the million-streams cell; it is written to")
     add("--million-preload", action="store_true", help="fill the folder of --million-data first")
+    add("--million-warm", action="store_true", help="append to each of the million streams once before")
     add("--work-dir", type=Path, default=HERE / ".work", help="where data folders are made; must be a real disk")
     add("--out", type=Path, metavar="DIR", help="where RESULTS.md and results.json go (ops/bench)")
     add("--report-only", action="store_true", help="write RESULTS.md again from results.json")

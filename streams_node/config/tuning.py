@@ -18,7 +18,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 # In MiB, for the presets in their order.
 _SIZES: Mapping[str, tuple[int, ...]] = {
     "sqlite_cache_bytes": (8, 16, 32, 64, 128, 256),
-    "state_cache_bytes_max": (8, 16, 32, 48, 128, 256),
+    "state_cache_bytes_max": (8, 16, 32, 48, 512, 1536),  # at last a million states
     "hot_tail_bytes_max": (8, 16, 24, 32, 64, 128),
     "decoded_bytes_max": (8, 16, 24, 32, 64, 128),
     "directory_bytes_max": (8, 8, 16, 32, 64, 128),
