@@ -1,7 +1,7 @@
 """The answer of a search as clients see it. A long one is made in a thread: it holds up to hundreds of records."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from streams_node.http.search_request import SearchRequest
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses, name_of
 from streams_node.protocol.times import rfc3339
+from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found, Work
 from streams_node.searching.left_out import count_of
 from streams_node.searching.sources import record_of
@@ -205,7 +206,7 @@ def explained(work: Work) -> SearchExplain:
 def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterator[SearchHit]:
     """The hits of a page, in their order."""
     lenses, token = StreamLenses(asked.meaning, state.token), state.token
-    fields, sort = raw_fields(asked.config.fields, asked.meaning.version), shower(asked.keys)
+    fields, sort = _fields_of(asked.config, asked.meaning.version), shower(asked.keys)
     for hit in found.hits:
         record, text = record_of(lenses, hit.seq, hit.text or b"null")
         offset = token(hit.seq + 1)
@@ -217,6 +218,12 @@ def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Fou
             msgspec.Raw(text),
             _marked(asked, record) if request.highlight else None,
         )
+
+
+@lru_cache(64)
+def _fields_of(config: SearchConfig, version: int) -> Callable[[object], dict[str, Any]]:
+    """The function from a record to what a hit shows of it."""
+    return raw_fields(config.fields, version)
 
 
 def _marked(asked: Asked, record: object) -> Any:

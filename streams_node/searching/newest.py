@@ -11,7 +11,7 @@ from search.language import Plan, Prefix, clauses
 from streams_node.answers.ranges import Range
 from streams_node.indexing import Covering
 
-_ENTRIES_MIN = 1 << 15  # in fewer there are often not enough hits for a page
+_ENTRIES_MIN = 1 << 10  # in fewer there are often not enough hits for a page
 _SHARE = 3  # what a third of all companions cannot spare is not worth a second view
 
 
