@@ -89,8 +89,8 @@ class KeyWorld:
         self.covered = sorted([*self.covered, *stretches])
 
     async def index_rest(self, end: int, chance: random.Random, parts_max: int = 3) -> None:
-        """Whatever is not covered below an entry."""
-        at = 0
+        """Whatever is not covered below an entry, of what is not trimmed."""
+        at = (await self.state()).earliest_seq
         missing: list[tuple[int, int]] = []
         for first, until in [*self.covered, (end, end)]:
             if at < min(first, end):
