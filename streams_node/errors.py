@@ -47,9 +47,8 @@ import errno
 from typing import ClassVar
 
 _SHOWN_CHARS = 80  # of what a client sent: enough to recognise it
+_MESSAGE_CHARS_MAX = 1000  # of one that quotes a query or a name as it was sent
 _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
-
-_MESSAGE_CHARS_MAX = 1000
 
 
 class StreamsError(Exception):
@@ -86,23 +85,18 @@ class BadProfile(InvalidRequest):
         StreamsError.__init__(self, message, **facts)
 
 
-def clipped(message: str) -> str:
-    """A message that names what a client sent, which may be long."""
-    return message if len(message) <= _MESSAGE_CHARS_MAX else f"{message[:_MESSAGE_CHARS_MAX]}\u2026"
-
-
 class BadFilter(InvalidRequest):
     """Says so in the words that clients of the protocol know; `position` is the character at fault."""
 
     def __init__(self, message: str, **facts: object) -> None:
-        StreamsError.__init__(self, clipped(message), **facts)
+        StreamsError.__init__(self, _clipped(message), **facts)
 
 
 class BadSearch(InvalidRequest):
     """As BadFilter."""
 
     def __init__(self, message: str, **facts: object) -> None:
-        StreamsError.__init__(self, clipped(message), **facts)
+        StreamsError.__init__(self, _clipped(message), **facts)
 
 
 class BadSubscription(InvalidRequest):
@@ -439,3 +433,8 @@ def invariant(condition: object, what: str, **facts: object) -> None:
 def _shown(seen: object) -> str:
     text = str(seen)
     return f"`{text[:_SHOWN_CHARS]}…`" if len(text) > _SHOWN_CHARS else f"`{text}`"
+
+
+def _clipped(message: str) -> str:
+    """A message that names what a client sent, which may be long."""
+    return message if len(message) <= _MESSAGE_CHARS_MAX else f"{message[:_MESSAGE_CHARS_MAX]}\u2026"

@@ -7,7 +7,6 @@ Dies     leaving a folder that the next start empties.
 """
 
 import asyncio
-import shutil
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -104,7 +103,7 @@ class Views:
     """Made once a node; on the event loop."""
 
     def __init__(self, runs: Runs, folder: Path, bytes_max: int) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         self._runs = runs
         self._directories = Directories(runs.cache)
         self._folder = folder
@@ -120,7 +119,7 @@ class Views:
     def view(
         self, covers: Sequence[Covering], config: SearchConfig, version: int, seconds: float,
         more: Sequence[Unpacked] = (),
-    ) -> "Use":  # fmt: skip
+    ) -> Use:  # fmt: skip
         """A view of companions, and those of the covers that it is of. What is not ready in time is later.
 
         `more` are others of this configuration, which somebody else keeps: if there is a view, all of them are in it.
@@ -132,7 +131,7 @@ class Views:
         """Whether all that is open fits: then one more view costs no other one its companions."""
         return self.bytes <= self._bytes_max
 
-    def at_hand(self, wanted: "_Wanted") -> Opened | None:
+    def at_hand(self, wanted: _Wanted) -> Opened | None:
         """The view of all of them, if it is open and nothing has to make room."""
         if not self.roomy:
             return None
@@ -149,7 +148,7 @@ class Views:
         hashed = next(iter(packs.values())).directory.config
         return self._view(_Key(hashed, wanted.version, tuple(sorted(packs))))
 
-    async def opened(self, wanted: "_Wanted", seconds: float) -> Opened | None:
+    async def opened(self, wanted: _Wanted, seconds: float) -> Opened | None:
         """The view of those that are ready in time."""
         try:
             async with asyncio.timeout(seconds):
@@ -168,18 +167,14 @@ class Views:
         if not opened.users and not opened.kept:
             await asyncio.to_thread(remove, opened.folder)
 
-    def all_at_hand(self, covers: Sequence[Covering]) -> bool:
-        """Whether none would have to be fetched or unpacked."""
-        return all(cover.made in self._packs for cover in covers)
-
     async def ruled_out(
-        self, covers: Sequence[Covering], plan: Plan, pruner: Pruner | None, seconds: float
+        self, covers: Sequence[Covering], plan: Plan, pruner: Callable[[], Pruner | None], seconds: float
     ) -> dict[Covering, Literal["col", "exact"]]:
         """Those that would have to be fetched or unpacked, and need not be: no match lies in them. And what said so."""
         closed = [cover for cover in covers if cover.made not in self._packs]
         if not closed:
             return {}
-        found = await self._directories.ruled_out(closed, plan, pruner, seconds * _PRUNING_SHARE)
+        found = await self._directories.ruled_out(closed, plan, pruner(), seconds * _PRUNING_SHARE)
         for cover, by in found.items():
             if by == "exact":  # what it says of its numbers is known by now, and costs nothing
                 self._spare(cover)

@@ -12,9 +12,14 @@ NICE = 10
 _LOWEST = 19
 
 
+def lower(task: int, by: int) -> None:
+    """Give a process, or on Linux a thread, less priority than whoever calls has."""
+    with suppress(OSError):  # it has ended already
+        os.setpriority(os.PRIO_PROCESS, task, min(os.getpriority(os.PRIO_PROCESS, 0) + by, _LOWEST))
+
+
 def step_back(pid: int) -> None:
     """Lower the priority of a child that has just been started, and so of all that it starts."""
-    with suppress(OSError):  # it has ended already
-        os.setpriority(os.PRIO_PROCESS, pid, min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, _LOWEST))
+    lower(pid, NICE)
     with suppress(AttributeError, OSError):  # or this is no Linux
         os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))  # never takes a core from who was there first

@@ -3,9 +3,10 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -184,8 +185,7 @@ class Answer:
                 return [part for each in ranges_of([*ruled_out], ()) for part in within(spans, *each)], []
             answered = [part for each in covered.of([*ready, *ruled_out]) for part in within(spans, *each)]
             try:
-                async with self._newest(views, covered, ready, answered) as first:
-                    whole = await self._page(opened.searcher, answered, first)
+                whole = await self._first_page(views, covered, ready, answered, opened.searcher)
             except OneViewNeeded:
                 return [], []
             self._work.indexed = len(ready)
@@ -198,31 +198,29 @@ class Answer:
     async def _ruled_out(self, views: "Views", covered: Covered) -> Collection[Covering]:
         """Covers that would have to be fetched, and need not be: nothing in them matches. Scores are of all of them."""
         asked = self._asked
-        if has_text(asked.plan) or views.all_at_hand(covered.covers):
+        if has_text(asked.plan):
             return ()
-        pruner, seconds = self._pruner(looks=False), asked.until - time.monotonic()
-        found = await views.ruled_out(covered.covers, asked.plan, pruner, seconds)
+        seconds = asked.until - time.monotonic()
+        found = await views.ruled_out(covered.covers, asked.plan, partial(self._pruner, looks=False), seconds)
         self._work.pruned += sum(cover.end_seq - cover.first_seq for cover in found)
         self._work.families.update(found.values())
         return found
 
-    @asynccontextmanager
-    async def _newest(
-        self, views: "Views", covered: Covered, ready: Sequence[Covering], spans: list[Range]
-    ) -> AsyncIterator["tuple[Searcher, list[Range]] | None"]:
-        """A view of the newest companions and the last of the spans, where a page may be full before others count."""
+    async def _first_page(
+        self, views: "Views", covered: Covered, ready: Sequence[Covering], spans: list[Range], searcher: "Searcher"
+    ) -> bool:
+        """As `_page`, with a view of the newest companions where a page may be full before others count."""
         asked = self._asked
         # With each mini there are others, and a view of theirs closes the one before.
         helps = views.roomy and not covered.minis and asked.keys[0] == SortKey("offset") and has_beginning(asked.plan)
         found = newest(ready, spans) if helps else None
         if found is None:
-            yield None
-            return
+            return await self._page(searcher, spans, None)
         seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
         async with views.view(found.covers, asked.config, asked.meaning.version, seconds) as (opened, some):
-            whole = opened is not None and len(some) == len(found.covers)
             last = [part for span in spans for part in within([span], found.first, span.end)]
-            yield (opened.searcher, last) if opened is not None and whole else None
+            whole = opened is not None and len(some) == len(found.covers)
+            return await self._page(searcher, spans, (opened.searcher, last) if opened is not None and whole else None)
 
     async def _page(
         self, searcher: "Searcher", spans: list[Range], first: "tuple[Searcher, list[Range]] | None"

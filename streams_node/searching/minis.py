@@ -8,18 +8,15 @@ Dies     with its files in the folder of views, which the next start empties.
 """
 
 import asyncio
-import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import count, pairwise
-from pathlib import Path
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from streams_node.answers.ranges import Range
-from streams_node.answers.unpacked import Unpacked, unpacked
+from streams_node.answers.unpacked import Unpacked, remove, unpacked
 from streams_node.answers.views import Views, mini_names
 from streams_node.errors import StreamsError
 from streams_node.ingest.state import StreamState
@@ -204,7 +201,7 @@ class Minis:
             kept = self._kept[stream] = _Kept(meant)
             await self._drop(wish.views, gone)
         if any(mini.first < each.end and each.first < mini.end for each in kept.minis):
-            await asyncio.to_thread(_remove, mini.pack.folder)
+            await asyncio.to_thread(remove, mini.pack.folder)
             return
         kept.minis.append(mini)
         kept.minis.sort()
@@ -221,7 +218,7 @@ class Minis:
         if pack is None:
             return False
         if any(mini not in kept.minis for mini in some) or self._kept.get(wish.state.id) is not kept:
-            await asyncio.to_thread(_remove, pack.folder)  # some of them left meanwhile
+            await asyncio.to_thread(remove, pack.folder)  # some of them left meanwhile
             return True
         one = Mini(some[0].first, some[-1].end, pack, some[0].level + 1)
         kept.minis = sorted([*(mini for mini in kept.minis if mini not in some), one])
@@ -294,7 +291,7 @@ def _built(wish: Wish, collector: Collector, span: Range, name: str) -> Unpacked
         )  # fmt: skip
         return unpacked(path, name, folder.with_name(f"{name}-open"))
     finally:
-        _remove(folder)
+        remove(folder)
 
 
 def _merged(wish: Wish, minis: Sequence[Mini], name: str) -> Unpacked | None:
@@ -309,9 +306,4 @@ def _merged(wish: Wish, minis: Sequence[Mini], name: str) -> Unpacked | None:
         merge(packs, [pack.directory.covers for pack in packs], folder / "merge", folder / "packed")  # type: ignore[arg-type]
         return unpacked(folder / "packed", name, folder.with_name(f"{name}-open"))
     finally:
-        _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    with suppress(OSError):
-        shutil.rmtree(folder)
+        remove(folder)

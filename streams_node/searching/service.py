@@ -1,18 +1,17 @@
 """Runs searches: each in its turn, in the threads of searches."""
 
 import asyncio
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import ParamSpec, TypeVar
 
 from streams_node.answers import Indexes
 from streams_node.config import Settings
 from streams_node.errors import StreamsError
+from streams_node.indexing.priority import lower
 from streams_node.ingest.state import StreamState
 from streams_node.read.cold import ColdReader
 from streams_node.read.pages import deleted
@@ -26,15 +25,13 @@ from streams_node.wal.database import Database
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_NICE, _LOWEST = 5, 19
+_NICE = 5
 
 
 def _give_way() -> None:
     """A thread of searches lets the loop and the writer go first (decisions/0002)."""
     if sys.platform == "linux":  # where threads have priorities of their own
-        mine = threading.get_native_id()
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, mine, min(_LOWEST, os.getpriority(os.PRIO_PROCESS, mine) + _NICE))
+        lower(threading.get_native_id(), _NICE)
 
 
 class Searches:

@@ -12,34 +12,34 @@ from streams_node.observe.phases import note
 
 
 class Turn:
-    """Entered as a block; `mine` says whether it came. A search in a short queue costs no task, timer or generator."""
+    """Entered as a block, whether or not it came. A search in a short queue costs no task, timer or generator."""
 
-    __slots__ = ("_entered", "_seconds", "_stream", "_turns", "mine")
+    __slots__ = ("_entered", "_mine", "_seconds", "_stream", "_turns")
 
     def __init__(self, turns: "Turns", stream: int, seconds: float | None) -> None:
         self._turns = turns
         self._stream = stream
         self._seconds = seconds
         self._entered = 0.0
-        self.mine = False
+        self._mine = False
 
     async def __aenter__(self) -> Self:
         turns, began = self._turns, time.perf_counter()
         if turns.active < turns.limit:
             turns.active += 1
-            self.mine = True
+            self._mine = True
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
                     await turns.enter(self._stream)
-                    self.mine = True
+                    self._mine = True
         self._entered = time.perf_counter()
-        if self.mine:
+        if self._mine:
             turns.note("wait", self._entered - began)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self.mine:
+        if self._mine:
             self._turns.leave()
             self._turns.note("work", time.perf_counter() - self._entered)
 

@@ -5,6 +5,7 @@ entry.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streams_node.answers import Indexes, configs_of, filter_want
@@ -116,7 +117,7 @@ class _One:
         seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
         packs, ruled_out = [mini.pack for mini in cover.minis], tuple[Covering, ...]()
         if asked.plan is not None:
-            pruner = self._pruner(looks=False)
+            pruner = partial(self._pruner, looks=False)
             ruled_out = tuple(await views.ruled_out(cover.covers, asked.plan, pruner, seconds))
         covers = [each for each in cover.covers if each not in ruled_out]
         async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
