@@ -52,7 +52,7 @@ _TRIM_BYTES, _MMAP_BYTES = 256 << 20, 32 << 20  # the allocator keeps pages of l
 _MICROS = 1000
 _STREAMS_SHOWN = 5  # in a line of the log
 _INSTANCE_BYTES = 3  # beside the number of the process, which comes again
-_SWITCH_S = 0.0001  # a reader's or writer's thread waits at most this long for the loop (decisions/0002)
+_SWITCH_S = 0.0005  # a thread of readers, the writer or searches waits at most this long for the loop (decisions/0002)
 
 
 def system_us() -> int:

@@ -8,7 +8,8 @@ Pulls    views of companions, entries of the tail, and single records by seq, as
 Hands on, from this package:
 
     open_views(packs, folder) -> views          one, or one each where Tantivy's files cannot be stitched
-    Searcher(views, config, version)            .page(Ask) -> Page, .count(plan, stream, spans) -> (least, most),
+    Searcher(views, config, version)            .page(Ask) -> Page, .effort(Ask) -> documents,
+                                                .count(plan, stream, spans) -> (least, most),
                                                 .aggregate(Tally) -> Tallied, .scorer(plan) -> record -> score or None
     sort_of(raw, plan, config) -> keys          the effective sort; SortError
     after_of(raw, keys, seq_of), shower(keys)(values, offset)           `search_after` and the `sort` of a hit as JSON

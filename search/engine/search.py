@@ -26,6 +26,7 @@ from streams_node.schema.search_config import Field, SearchConfig
 
 _Values = tuple[SortValue, ...]
 VERIFIED_AT_ONCE = 32  # entries that are read together, at first; then four times as many
+_VALUED = 3  # times as long as by its score it takes to sort a document by a value
 VERIFIED_MAX = 2_000  # and so many at most; also, so many are read only to count them
 
 
@@ -53,6 +54,13 @@ class Searcher:
     def page(self, ask: Ask) -> Page:
         """The next hits. Scores need one view: OneViewNeeded."""
         return _Search(self, ask).page()
+
+    def effort(self, ask: Ask) -> int:
+        """About so many documents are looked at for a page: few by offset, as the index is in that order."""
+        if ask.sort[0].by == "offset":
+            return 0
+        each = 1 if ask.sort[0].by == "score" else _VALUED
+        return each * sum(Translator(source).effort(ask.plan) for source in self._sources)
 
     def count(self, plan: Plan, stream: int, spans: Sequence[Span]) -> tuple[int, int]:
         """At least and at most so many entries of the spans match, as far as the index knows."""

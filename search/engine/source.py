@@ -17,6 +17,8 @@ Query = tantivy.Query
 _Clauses = Sequence[tuple[tantivy.Occur, tantivy.Query]]
 MUST, NOT, SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Should
 U64_MAX = 2**64 - 1
+_FREQUENCIES_MAX = 1024
+_KNOWN_CHARS_MAX = 128
 
 
 class Source:
@@ -30,6 +32,7 @@ class Source:
         self._single: dict[str, bool] = {}
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
+        self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -106,10 +109,16 @@ class Source:
     # --- statistics of scores ---
 
     def frequency(self, field: Field, token: str) -> int:
-        found = int(self.searcher.doc_freq(self.layout.of(field.name).column, token)) if fits(token) else 0
-        if found:
-            self._terms[field.name] = token
-        return found
+        known = self._frequencies.get((field.name, token))
+        if known is None:
+            known = int(self.searcher.doc_freq(self.layout.of(field.name).column, token)) if fits(token) else 0
+            if known:
+                self._terms[field.name] = token
+            if len(self._frequencies) >= _FREQUENCIES_MAX:
+                self._frequencies.clear()
+            if len(token) <= _KNOWN_CHARS_MAX:
+                self._frequencies[field.name, token] = known
+        return known
 
     def average(self, field: Field) -> float:
         """Words in the field, over all documents; 0 when there are none."""

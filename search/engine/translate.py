@@ -25,6 +25,7 @@ from streams_node.schema.search_config import Field, Kind
 _Q = tantivy.Query
 PREFIX_CHARS_MAX = 100  # Tantivy's automata have at most 1000 states, and a character takes up to four
 CLASSES_MAX = 32
+_PLACES = 3  # times as long as at a document it takes to look at where its words are
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
 
@@ -209,6 +210,21 @@ class Translator:
                 return self._source.frequency(field, str(value))
         word = self.word(plan)
         return self._source.docs if word is None else word[1]
+
+    def effort(self, plan: Plan) -> int:
+        """About so many documents are looked at to find the best; of a phrase, also at where its words are."""
+        match plan:
+            case AllOf(parts):
+                return min(map(self.effort, parts))
+            case AnyOf(parts):
+                return sum(map(self.effort, parts))
+            case Text(targets, phrase, False):
+                return sum(self._target_effort(each, phrase=phrase) for each in targets)
+        return self.most(plan)
+
+    def _target_effort(self, target: Target, *, phrase: bool) -> int:
+        found = min(self._source.frequency(target.field, token) for token in target.tokens)
+        return found * _PLACES if phrase and len(target.tokens) > 1 else found
 
     def _scored_target(
         self, target: Target, idf: Callable[[Field, str], float], *, phrase: bool, prefix: bool

@@ -21,7 +21,10 @@ class SearchSettings(IndexSettings):
         "left out, and its `coverage` says so.",
     )
     search_concurrency: Annotated[Count, Unit("searches")] = Field(
-        default=4, ge=1, description="Searches that run at once; others wait, one stream after another."
+        default=4,
+        ge=1,
+        description="Searches that run at once, and as many of those that look at very many entries; others wait, one "
+        "stream after another.",
     )
     search_queue_max: Annotated[Count, Unit("searches")] = Field(
         default=256, ge=0, description="Searches that may wait for their turn; beyond it, 429."

@@ -42,5 +42,5 @@ def register(metrics: Metrics, context: Context, connections: Connections) -> No
         )
     counter("streams_clock_jumps", lambda: vitals.jumps, "jumps of the machine's clock by a second or more")
     gauge("streams_details_waiters", lambda: context.details.waiting, "who awaits another state of a stream")
-    gauge("streams_searches_running", lambda: context.searches.turns.active, "searches and aggregations under way")
-    gauge("streams_searches_waiting", lambda: context.searches.turns.waiting, "those that wait for their turn")
+    gauge("streams_searches_running", lambda: context.searches.running, "searches and aggregations under way")
+    gauge("streams_searches_waiting", lambda: context.searches.waiting, "those that wait for their turn")

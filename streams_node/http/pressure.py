@@ -29,7 +29,7 @@ class Pressure:
             at_once = max(1, at_once // 2)
         elif state == "critical":
             at_once, waiting = 1, 0
-        searches.turns.bound(at_once, waiting)
+        searches.bound(at_once, waiting)
         scan = max(1, settings.search_scan_bytes_max // _SCAN_SHARE[state])
         searches.scan_bytes = scan
         context.aggregates.bound_scans(scan)

@@ -164,13 +164,13 @@ async def _runtime(context: Context, facts: TierFacts, stored: Stored, disk: Dis
 
 
 def _gates(context: Context) -> dict[str, GateView]:
-    settings, turns, desk = context.settings, context.searches.turns, context.tiers.desk
+    settings, searches, desk = context.settings, context.searches, context.tiers.desk
     waiting = context.database.readers.waiting
     read = settings.reader_threads
     return {
         "ingest": GateView(None, None, context.ledger.committer.queued_appends, 0),  # the queue bounds it, no gate
         "read": GateView(read, read, min(waiting, read), max(0, waiting - read)),
-        "search": GateView(settings.search_concurrency, turns.limit, turns.active, turns.waiting),
+        "search": GateView(settings.search_concurrency, searches.turns.limit, searches.running, searches.waiting),
         "async_index": GateView(None, None, 0 if desk is None else len(desk.leases), None),
     }
 

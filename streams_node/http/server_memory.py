@@ -141,7 +141,7 @@ def _subsystems(context: Context, facts: TierFacts) -> dict[str, Numbers]:
             "segment_cache_fetching": 0 if cache is None else cache.fetching,
             "reads_waiting": context.database.readers.waiting,
             "cold_reads_waiting": 0 if reader is None else reader.waiting,
-            "searches_waiting": context.searches.turns.waiting,
+            "searches_waiting": context.searches.waiting,
             "connections": len(context.connections.protocols),
             "pending_upload_segments": facts.seals_waiting,
         },

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from streams_node.searching.service import Searches
 
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
+_LONG = 1 << 18  # documents that are looked at for a page: some two milliseconds
 _COUNTED_MAX = 2048  # entries whose words are counted for scores, where there is no index: 20 ms
 _SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
 
@@ -238,17 +239,25 @@ class Answer:
                 plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
                 after=asked.after, size=asked.size, over=over,
             )  # fmt: skip
-            page = await self._searches.run(self._page_of, searcher, ask, first)
-        work.indexed_s = time.monotonic() - began
+            soon, waited_s = await self._searches.run(self._page_of, searcher, ask, first), 0.0
+            if soon is not None:
+                page = soon
+            else:
+                work_left = partial(searcher.page, ask)
+                page, waited_s = await self._searches.run_long(self._state.id, asked.until, work_left)
+        work.waited_s += waited_s
+        work.indexed_s = time.monotonic() - began - waited_s
         work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
         work.parsed += page.verified
         self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
         return not page.timed_out
 
-    def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page:
-        """In a thread."""
+    def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page | None:
+        """In a thread; None when that takes long."""
         if has_text(ask.plan):
             self._score = searcher.scorer(ask.plan)
+        if searcher.effort(ask) > _LONG:
+            return None
         if first is not None:
             page = first[0].page(replace(ask, spans=first[1]))
             if len(page.hits) == ask.size or page.timed_out:

@@ -1,4 +1,7 @@
-"""Runs searches: each in its turn, in the threads of searches."""
+"""Runs searches: each in its turn, in the threads of searches; what takes long in threads of its own, in another turn.
+
+With one queue for both, a search of a millisecond took 16 beside four clients that ask for much (decisions/0002).
+"""
 
 import asyncio
 import sys
@@ -26,12 +29,13 @@ from streams_node.wal.database import Database
 P = ParamSpec("P")
 T = TypeVar("T")
 _NICE = 5
+_LONG_NICE = 12
 
 
-def _give_way() -> None:
-    """A thread of searches lets the loop and the writer go first (decisions/0002)."""
+def _give_way(by: int) -> None:
+    """A thread of searches lets the loop and the writer go first, and long work what is short (decisions/0002)."""
     if sys.platform == "linux":  # where threads have priorities of their own
-        lower(threading.get_native_id(), _NICE)
+        lower(threading.get_native_id(), by)
 
 
 class Searches:
@@ -40,19 +44,46 @@ class Searches:
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
         self.scan_bytes = settings.search_scan_bytes_max
-        self._pool = ThreadPoolExecutor(settings.search_concurrency, "search", _give_way)
+        at_once = settings.search_concurrency
+        self._pool = ThreadPoolExecutor(at_once, "search", _give_way, (_NICE,))
+        self._long_pool = ThreadPoolExecutor(at_once, "search-long", _give_way, (_LONG_NICE,))
         self.recent = Recent(database, settings.search_recent_bytes_max)
         self.minis = Minis(database, settings.search_minis_bytes_max)
         self.texts = Texts()
-        self.turns = Turns(settings.search_concurrency, settings.search_queue_max)
+        self.turns = Turns(at_once, settings.search_queue_max)
+        self._long_turns = Turns(at_once, settings.search_queue_max, ("wait_long", "long"))
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the threads of searches."""
         return await asyncio.wrap_future(self._pool.submit(work, *args, **kwargs))
 
+    async def run_long(self, stream: int, until: float, work: Callable[[], T]) -> tuple[T, float]:
+        """What takes long, of somebody who has a turn: short work goes on beside it, and first. And how long it waited.
+
+        When its other turn does not come in time it is run all the same, to find that the time is over.
+        """
+        with self.turns.lent():
+            async with self._long_turns.turn(stream, max(0.0, until - time.monotonic())) as turn:
+                pool = self._long_pool if time.monotonic() < until else self._pool
+                return await asyncio.wrap_future(pool.submit(work)), turn.waited_s
+
+    def bound(self, at_once: int, waiting_max: int) -> None:
+        """Other bounds from now on, for short work and for what takes long each."""
+        self.turns.bound(at_once, waiting_max)
+        self._long_turns.bound(at_once, waiting_max)
+
+    @property
+    def running(self) -> int:
+        return self.turns.active + self._long_turns.active
+
+    @property
+    def waiting(self) -> int:
+        return self.turns.waiting + self._long_turns.waiting
+
     async def close(self) -> None:
         await self.minis.close()
-        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
+        for pool in (self._pool, self._long_pool):
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
 
     async def search(self, cold: ColdReader | None, indexes: Indexes | None, state: StreamState, asked: Asked) -> Found:
         """A page of the stream as it is when its turn comes. Overloaded when too many wait."""

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from streams_node.errors import Overloaded
@@ -14,7 +14,7 @@ from streams_node.observe.phases import note
 class Turn:
     """Entered as a block, whether or not it came. A search in a short queue costs no task, timer or generator."""
 
-    __slots__ = ("_entered", "_mine", "_seconds", "_stream", "_turns")
+    __slots__ = ("_entered", "_mine", "_seconds", "_stream", "_turns", "waited_s")
 
     def __init__(self, turns: "Turns", stream: int, seconds: float | None) -> None:
         self._turns = turns
@@ -22,6 +22,7 @@ class Turn:
         self._seconds = seconds
         self._entered = 0.0
         self._mine = False
+        self.waited_s = 0.0
 
     async def __aenter__(self) -> Self:
         turns, began = self._turns, time.perf_counter()
@@ -34,14 +35,15 @@ class Turn:
                     await turns.enter(self._stream)
                     self._mine = True
         self._entered = time.perf_counter()
+        self.waited_s = self._entered - began
         if self._mine:
-            turns.note("wait", self._entered - began)
+            turns.note(turns.phases[0], self.waited_s)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._mine:
             self._turns.leave()
-            self._turns.note("work", time.perf_counter() - self._entered)
+            self._turns.note(self._turns.phases[1], time.perf_counter() - self._entered)
 
 
 class Turns:
@@ -50,8 +52,9 @@ class Turns:
     `limit` and `waiting_max` may change at any time; what is under way goes on.
     """
 
-    def __init__(self, at_once: int, waiting_max: int) -> None:
+    def __init__(self, at_once: int, waiting_max: int, phases: tuple[str, str] = ("wait", "work")) -> None:
         self.limit = at_once
+        self.phases = phases  # what the time before a turn is called, and that of the turn
         self.active = 0
         self.waiting_max = waiting_max
         self._queues: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
@@ -82,6 +85,15 @@ class Turns:
         """Other bounds from now on."""
         self.limit, self.waiting_max = at_once, waiting_max
         self._admit()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Somebody else's turn meanwhile; it goes on at once behind it, and may be one too many for that moment."""
+        self.leave()
+        try:
+            yield
+        finally:
+            self.active += 1
 
     def note(self, phase: str, seconds: float) -> None:
         note(phase, seconds)

@@ -93,6 +93,31 @@ async def test_a_whole_answer_is_the_same_out_of_the_log_and_out_of_companions(t
 
 
 @on_loop
+async def test_what_adds_up_many_entries_steps_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, DECLARED)
+        await append(node, A, ENTRIES)
+        await sealed(node)
+        assert await FakeDriver(node).finish()
+        asked: dict[str, Any] = {"begin": T0, "to": T0 + 3_600_000}
+        searches, aside = node.context.searches, list[int]()
+        waits = searches.run_long
+
+        async def run_long(stream: int, until: float, work: Any) -> Any:
+            aside.append(searches.running)
+            return await waits(stream, until, work)
+
+        monkeypatch.setattr(searches, "run_long", run_long)
+        short = await tally(node, AGGS, **asked)
+        assert not aside
+        monkeypatch.setattr("streams_node.searching.tallies.service._LONG", len(ENTRIES) - 1)
+        long = await tally(node, AGGS, **asked)
+        assert (long.status, long.body) == (200, short.body)
+        assert aside == [1]
+        assert (searches.running, searches.waiting) == (0, 0)
+
+
+@on_loop
 async def test_a_query_and_no_time_at_all(tmp_path: Path) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node, A, DECLARED)

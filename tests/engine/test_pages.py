@@ -263,3 +263,25 @@ def test_what_tantivy_cannot_decide_is_asked_of_the_records(
     found = hits(list(pages(world, plan, sort_of(["offset"], plan, CONFIG), 30)))
     assert [hit.seq for hit in found] == expected(world, plan, sort_of(["offset"], plan, CONFIG))
     assert len(found) == right
+
+
+def test_the_effort_of_a_search_is_the_documents_that_it_looks_at(tmp_path: Path) -> None:
+    said = ["one", "one two", "one two three", "one two three two", "four"]
+    entries = [Entry(seq, seq, {"title": text, "level": "info", "dur": seq}) for seq, text in enumerate(said)]
+    searcher = Searcher([View([pack(tmp_path, STREAM, entries)], tmp_path / "view")], CONFIG, 1)
+
+    def effort(text: str, sort: Sequence[str] = ()) -> int:
+        plan = query(text, CONFIG)
+        return searcher.effort(
+            Ask(plan=plan, stream=STREAM, spans=[(0, 5)], sort=sort_of(sort, plan, CONFIG), records=lambda _: {})
+        )
+
+    word, many = effort("title:four"), len(said)
+    assert (word, effort("title:one"), effort("title:nothing")) == (1, 4, 0)
+    assert effort("title:one AND title:three") == effort("title:three AND level:info") == 2
+    assert effort("title:one OR title:three") == 6
+    assert effort('title:"two three"') > effort("title:three")  # where the words are has to be looked at, too
+    assert effort("title:on* AND NOT title:two") == many
+    assert effort("title:one", ["offset"]) == 0
+    assert effort("title:three", ["dur"]) > effort("title:three")
+    assert effort("dur:>1", ["dur"]) > many

@@ -12,9 +12,10 @@ import pytest
 
 from streams_node.testing.inprocess import InProcess
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
-from tests.search.world import JSON, A, append, create, found
+from tests.search.world import JSON, A, append, create, found, post
 
 PATIENCE_S = 30.0
+MUCH = 1 << 40
 
 
 def begin(node: InProcess, **asked: Any) -> Any:
@@ -67,6 +68,45 @@ async def test_a_search_of_the_index_ends_with_its_client(tmp_path: Path) -> Non
             assert not running.head  # there was nobody to answer
             patch.setattr(Searcher, "page", real)
             assert len((await found(node, q="card", sort=["offset"]))["hits"]) == 50
+
+
+@on_loop
+async def test_what_takes_long_keeps_nothing_short_waiting(tmp_path: Path) -> None:
+    """With one turn for each: the first long search is under way, the second one waits behind it, and leaves."""
+    from search.engine import Searcher  # noqa: PLC0415 - loads tantivy
+    from search.engine.model import Ask, Page  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        async with indexed(tmp_path / "node", search_concurrency=1) as node:
+            await create(node)
+            await append(node, [{"text": "card", "seq": seq} for seq in range(50)])
+            await sealed(node)
+            await FakeDriver(node).finish()
+            searches = node.context.searches
+            gate, real = Gate(), Searcher.page
+
+            def page(searcher: Searcher, ask: Ask) -> Page:
+                if searcher.effort(ask) == MUCH and not ask.over():
+                    gate.through()
+                return real(searcher, ask)
+
+            patch.setattr(Searcher, "page", page)
+            patch.setattr(Searcher, "effort", lambda _, ask: MUCH if ask.sort[0].by == "score" else 0)
+            async with asyncio.timeout(PATIENCE_S):
+                first, second = begin(node, q="card"), begin(node, q="card")
+                await gate.begun.wait()
+                while not searches.waiting:  # noqa: ASYNC110 - nothing tells of it
+                    await asyncio.sleep(0)
+                assert (searches.running, searches.waiting, searches.turns.active) == (1, 1, 0)
+                assert len((await found(node, q="card", sort=["offset"]))["hits"]) == 50
+                late = await post(node, q="card", timeout_ms=100)  # its turn does not come in time
+                assert (late.status, json.loads(late.body)["hits"]) == (408, [])
+                await second.hang_up()
+                assert (searches.running, searches.waiting) == (1, 0)
+                gate.open.set()
+                await first.task
+                assert len(json.loads(b"".join(first.parts))["hits"]) == 50
+                assert (searches.running, searches.waiting) == (0, 0)
 
 
 @on_loop

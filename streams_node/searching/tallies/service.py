@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # they load pyarrow and tantivy
 
 _LATE, _SCAN = "late", "scan"  # why a view says nothing
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next one
+_LONG = 1 << 17  # entries that are added up: some two milliseconds
 
 
 class Tallies:
@@ -146,7 +147,11 @@ class _One:
             return self._asked.late or left.is_set()
 
         try:
-            return await self._searches.run(self._said, searcher, spans, records, over)
+            work = partial(self._said, searcher, spans, records, over)
+            if sum(end - first for first, end in spans) > _LONG:
+                said, _ = await self._searches.run_long(self._state.id, self._asked.until, work)
+                return said
+            return await self._searches.run(work)
         finally:
             left.set()  # it may be that nobody waits any more
 
