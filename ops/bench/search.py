@@ -30,10 +30,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import orjson
 
@@ -43,8 +44,18 @@ from ops.bench.cold_sides import drop_pages
 from ops.bench.errors import BenchError
 from ops.bench.events import SETS
 from ops.bench.indexing import BATCH_EVENTS
-from ops.bench.search_cells import Ask, Cell, cell, digest, warm
-from ops.bench.search_queries import AGGREGATE, NAMES, ROUTING_KEYS, Bare, Question, declared, questions
+from ops.bench.search_cells import COLD, EMPTIED, Ask, Cell, cell, digest, warm
+from ops.bench.search_queries import (
+    AGGREGATE,
+    NAMES,
+    READ,
+    READ_BYTES,
+    ROUTING_KEYS,
+    Bare,
+    Question,
+    declared,
+    questions,
+)
 from ops.bench.servers import Server, ServerSpec, specs
 
 STREAM = "/v1/stream/logs"
@@ -142,6 +153,8 @@ class OverHttp:
             found, after = list[str](), None
             for _ in range(question.pages):
                 status, view = _asked(client, question, after)
+                if question.route == READ:
+                    return [] if status == HTTPStatus.OK and len(view) > READ_BYTES // 2 else None
                 if status != HTTPStatus.OK or not _complete(view):
                     return None
                 found += _shown(question, view)
@@ -154,6 +167,8 @@ class OverHttp:
 
 
 def _asked(client: Client, question: Question, after: Any) -> tuple[int, Any]:
+    if question.route == READ:
+        return client.ask("GET", f"{STREAM}?{urlencode(question.asked)}")
     if question.route == ROUTING_KEYS:
         more = "" if after is None else f"&after={quote(after, safe='')}"
         status, said = client.ask("GET", f"{STREAM}/{ROUTING_KEYS}?limit={question.asked['limit']}{more}")
@@ -224,16 +239,15 @@ def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
             asked = {each: some for each, some in asked.items() if bare.answers(some[0])}
             yield from warm(about, lambda bare=bare: bare.ask, asked, options.rounds, options.cell_seconds)  # type: ignore[misc]
             continue
-        spec = ours() if name == "ours" else specs((name,), "x")[0]
+        spec = ours() if name == "ours" else in_folder(specs((name,), "x")[0])
         with filled(options, spec, folder) as (server, sample):
             if options.fill_only:
                 continue
             asked = questions(options.set, sample)
             if not spec.ours:
-                asked = {each: some for each, some in asked.items() if not some[0].adhoc}
+                asked = {each: some for each, some in asked.items() if not some[0].adhoc and some[0].route != READ}
             yield from warm(about, OverHttp(server.port), asked, options.rounds, options.cell_seconds)
-            if spec.ours:
-                yield from cold(about, server, asked, options.cold_rounds)
+            yield from forgetful(about, server, asked, options.cold_rounds)
 
 
 def sampled(options: argparse.Namespace, folder: Path, drawn: Drawn) -> list[dict[str, Any]]:
@@ -248,23 +262,51 @@ def sampled(options: argparse.Namespace, folder: Path, drawn: Drawn) -> list[dic
     return drawn.sample
 
 
-def cold(about: tuple[str, int, str], server: Server, asked: dict[str, list[Question]], rounds: int) -> Iterator[Cell]:
-    """The first question after a start without copies on disk, of files that the system has forgotten."""
-    for name, some in asked.items() if rounds else ():
-        seconds, failed, same = list[float](), 0, dict[str, str]()
-        for number, question in enumerate(some[:rounds]):
-            server.stop()
-            shutil.rmtree(server.data / "cache", ignore_errors=True)
-            drop_pages(server.data)
-            server.start()
-            ask = OverHttp(server.port)()
-            began = time.perf_counter()
-            found = ask(question._replace(pages=1))
-            seconds.append(time.perf_counter() - began)
-            failed += found is None
-            if found is not None and question.ordered and question.pages == 1:
-                same[str(number)] = digest(found)
-        yield cell(about, name, "cold", 1, seconds, failed, same)
+def in_folder(spec: ServerSpec) -> ServerSpec:
+    """The other server, with what it has sealed in files rather than in its memory, and room for copies of it."""
+    set_by = spec.environment
+
+    def environment(data: Path, port: int) -> dict[str, str]:
+        spilled = {"DS_MOCK_R2_MAX_INMEM_BYTES": "1", "DS_MOCK_R2_SPILL_DIR": str(data / "objects")}
+        return {**set_by(data, port), **spilled, "DS_SEGMENT_CACHE_MAX_BYTES": str(4 << 30)}
+
+    return replace(spec, environment=environment)
+
+
+def empty(server: Server) -> None:
+    """Take away what a server has copied of its store, and have the system forget its files; it goes on."""
+    shutil.rmtree(server.data / "cache", ignore_errors=True)
+    drop_pages(server.data)
+
+
+def begin_again(server: Server) -> None:
+    server.stop()
+    empty(server)
+    server.start()
+
+
+def forgetful(
+    about: tuple[str, int, str], server: Server, asked: dict[str, list[Question]], rounds: int
+) -> Iterator[Cell]:
+    """The first question of a server that has forgotten what it had of its store.
+
+    The other server cannot be started again without losing its store, of which it has the list in its memory.
+    """
+    for state, forget in ((EMPTIED, empty), (COLD, begin_again)):
+        if state == COLD and not server.spec.ours:
+            return
+        for name, some in asked.items() if rounds else ():
+            seconds, failed, same = list[float](), 0, dict[str, str]()
+            for number, question in enumerate(some[:rounds]):
+                forget(server)
+                ask = OverHttp(server.port)()
+                began = time.perf_counter()
+                found = ask(question._replace(pages=1))
+                seconds.append(time.perf_counter() - began)
+                failed += found is None
+                if found is not None and question.ordered and question.pages == 1:
+                    same[str(number)] = digest(found)
+            yield cell(about, name, state, 1, seconds, failed, same)
 
 
 def run_beside_appends(options: argparse.Namespace, folder: Path) -> Iterator[search_report.Line]:
@@ -314,7 +356,7 @@ def _options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=40, help="questions of a kind, of each number of clients")
     parser.add_argument("--cell-seconds", type=float, default=SECONDS_A_CELL, help="at most, for each of those")
-    parser.add_argument("--cold-rounds", type=int, default=3, help="starts of this node for each kind of question")
+    parser.add_argument("--cold-rounds", type=int, default=3, help="times that caches are emptied, for each kind")
     parser.add_argument("--peers", action="store_true", help="@prisma/streams-server, too, as it comes and tuned")
     parser.add_argument("--sides", help=f"of ours, prisma, prisma-tuned, {TANTIVY}; by commas")
     parser.add_argument("--fill-only", action="store_true", help="have this node's data made and kept")

@@ -11,6 +11,7 @@ from ops.bench.search_queries import Question
 from ops.bench.stats import percentile
 
 CLIENTS = (1, 8)
+WARM, EMPTIED, COLD = "warm", "emptied", "cold"
 Ask = Callable[[Question], list[str] | None]  # the ids of all that is shown; None for anything but a whole answer
 
 
@@ -21,7 +22,7 @@ class Cell(NamedTuple):
     size: int
     side: str
     query: str
-    state: str  # of the caches: warm, or cold
+    state: str  # of the caches: warm, without copies of the store, or started again without them
     clients: int
     p50_ms: float
     p95_ms: float
@@ -43,7 +44,7 @@ def warm(
     for name, some in asked.items():
         for clients in CLIENTS:
             times, failed, same = _timed(some, asker, clients, max(clients * 2, rounds // some[0].pages), seconds)
-            yield cell(about, name, "warm", clients, times, failed, same)
+            yield cell(about, name, WARM, clients, times, failed, same)
 
 
 def cell(

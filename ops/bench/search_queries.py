@@ -25,6 +25,9 @@ WEEK_MS = 7 * 86_400_000
 FROM_MS = 1_790_000_000_000  # the first event
 TERMS_MAX = 60_000  # values of a segment that are counted, as the node has it: so that terms are exact
 SEARCH, AGGREGATE, ROUTING_KEYS = "_search", "_aggregate", "_routing_keys"
+READ = ""  # of the stream itself
+READ_BYTES = 10_000  # about as much as a page of hits has
+READ_NAME = "a page read, no search"
 
 
 class Question(NamedTuple):
@@ -126,6 +129,14 @@ def _keys(_names: Names, _event: dict[str, Any], _draw: random.Random) -> Questi
     return Question({"limit": KEYS}, ordered=True, pages=DEEP_PAGES, route=ROUTING_KEYS)
 
 
+def _nothing(_names: Names, _event: dict[str, Any], draw: random.Random) -> Question:
+    return Question({"q": f"message:nothing{draw.randrange(1 << 40):x}", "size": PAGE}, ordered=True)
+
+
+def _read(_names: Names, _event: dict[str, Any], _draw: random.Random) -> Question:
+    return Question({"offset": "-1", "max_bytes": READ_BYTES}, route=READ)
+
+
 QUERIES: dict[str, Callable[[Names, dict[str, Any], random.Random], Question]] = {
     "rare exact": _rare,
     "filter, newest 20": _filter,
@@ -137,6 +148,8 @@ QUERIES: dict[str, Callable[[Names, dict[str, Any], random.Random], Question]] =
     "histogram, terms, stats": _adhoc,
     "rollup over a week": _rollup,
     "walk of routing keys": _keys,
+    "nothing found": _nothing,
+    READ_NAME: _read,
 }
 
 

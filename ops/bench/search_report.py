@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ops.bench.search_cells import CLIENTS, Cell
+from ops.bench.search_cells import CLIENTS, COLD, EMPTIED, WARM, Cell
+from ops.bench.search_queries import READ_NAME
 
 OURS, BARE = "ours", "tantivy"
 PEERS = ("prisma", "prisma-tuned")
@@ -25,7 +26,11 @@ HEAD = """# What searches take
   complete coverage, whose times are those of what it did instead.
 - A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
   and of what was missed only that with a large margin means something; processor time does not have this weakness.
-- *Cold*: started again without its copies of objects, with files that the system has forgotten; the first question.
+- *Emptied*: the first question of a server whose copies of objects were deleted, and whose files the system has
+  forgotten; what is in its memory stays there. *Cold*: the same, and started again. The peer would not find its store
+  then, of which it has the list in its memory.
+- *Nothing found* and *a page read, no search* are no questions but yardsticks: what HTTP, clients and the interpreter
+  take before anything is looked for, and for an answer as long as a page of hits.
 """
 
 
@@ -112,17 +117,23 @@ class Report:
         for line in bound:
             yield f"| {line.name}, {line.size} {line.events}: {line.bound} | 1 | {int(bool(line.met))} |"
         if missed:
-            yield "\nMissed:\n\n| events | query | clients | state | p50 ms | at most | target |\n" + "| --- " * 7 + "|"
+            yield (
+                "\nMissed; the last column is what a page takes that is read, without any search:\n\n"
+                "| events | query | clients | state | p50 ms | at most | target | a page read, ms |\n"
+                + "| --- " * 8
+                + "|"
+            )
         for each in missed:
             cell = each.cell
+            read = self.cells.get((*cell.key[:2], OURS, READ_NAME, WARM, cell.clients))
             yield (
                 f"| {cell.size} {cell.events} | {cell.query} | {cell.clients} | {cell.state} | {cell.p50_ms:.2f} | "
-                f"{each.bound_ms:.2f} | {each.against} |"
+                f"{each.bound_ms:.2f} | {each.against} | {'-' if read is None else format(read.p50_ms, '.2f')} |"
             )
 
     def verdicts(self, cell: Cell) -> Iterator[Verdict]:
         """What one cell of this node is judged by."""
-        if cell.side != OURS or cell.state != "warm":
+        if cell.side != OURS or cell.state == COLD:
             return
         bare = self.cells.get((*cell.key[:2], BARE, *cell.key[3:]))
         if bare is not None:
@@ -159,10 +170,10 @@ class Report:
         yield f"\n## {count:,} events of the set `{events}`\n"
         yield f"| query | clients | {' | '.join(TITLES[side] for side in sides)} |\n{'| --- ' * (len(sides) + 2)}|"
         for name in dict.fromkeys(cell.query for cell in some):
-            for state, clients in (*(("warm", each) for each in CLIENTS), ("cold", 1)):
+            for state, clients in (*((WARM, each) for each in CLIENTS), (EMPTIED, 1), (COLD, 1)):
                 found = [self.cells.get((events, count, side, name, state, clients)) for side in sides]
                 if any(found):
-                    label = str(clients) if state == "warm" else f"{clients}, cold"
+                    label = str(clients) if state == WARM else f"{clients}, {state}"
                     yield f"| {name} | {label} | {' | '.join(map(_shown, found))} |"
 
     def _beside(self) -> Iterator[str]:
