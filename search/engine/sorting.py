@@ -167,20 +167,29 @@ class _Reversed:
 Place = tuple[Any, ...]
 
 
-def place_of(keys: Sequence[SortKey]) -> Callable[[Iterable[SortValue]], Place]:
+def place_of(keys: Sequence[SortKey]) -> Callable[[Sequence[SortValue]], Place]:
     """The function from sort values to what sorts as the hits do, ascending."""
-    descending = tuple(key.descending for key in keys)
+    parts = [_descending if key.descending else _ascending for key in keys]
+    if len(parts) == 1:
+        (only,) = parts
+        return lambda values: (only(values[0]),)
+    if len(parts) == 2:  # noqa: PLR2004 - mostly there are so few, and each hit has its place
+        first, second = parts
+        return lambda values: (first(values[0]), second(values[1]))
+    if len(parts) == 3:  # noqa: PLR2004
+        first, second, third = parts
+        return lambda values: (first(values[0]), second(values[1]), third(values[2]))
+    return lambda values: tuple([part(value) for part, value in zip(parts, values, strict=True)])
 
-    def place(values: Iterable[SortValue]) -> Place:
-        found: list[Any] = []
-        for value, down in zip(values, descending, strict=True):
-            if down:
-                found.append((1, _reversed(value)) if value is not None else (0,))
-            else:
-                found.append((0, value) if value is not None else (1,))
-        return tuple(found)
 
-    return place
+def _ascending(value: SortValue) -> Place:
+    return (1,) if value is None else (0, value)
+
+
+def _descending(value: SortValue) -> Place:
+    if value is None:
+        return (0,)
+    return (1, _Reversed(value) if isinstance(value, str) else -value)
 
 
 def ordered(rows: Iterable[_Row], keys: Sequence[SortKey]) -> list[_Row]:
@@ -196,7 +205,3 @@ def ordered(rows: Iterable[_Row], keys: Sequence[SortKey]) -> list[_Row]:
         else:
             found.sort(key=itemgetter(at), reverse=keys[at].descending)
     return found
-
-
-def _reversed(value: Canonical) -> Any:
-    return _Reversed(value) if isinstance(value, str) else -value

@@ -107,6 +107,13 @@ class Runs:
         """False: it was tried a moment ago, and could not be read."""
         return time.monotonic() >= self._shunned.get(made, 0.0)
 
+    def all_usable(self) -> bool:
+        """Whether that is so of all of them: mostly there is nothing to look up."""
+        if self._shunned:
+            now = time.monotonic()
+            self._shunned = OrderedDict((made, until) for made, until in self._shunned.items() if until > now)
+        return not self._shunned
+
     async def read(
         self, objects: Sequence[IndexFacts], family: str, work: "Callable[[Mapping[str, RunReader]], T]"
     ) -> tuple[T, Taken]:

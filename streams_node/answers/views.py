@@ -31,6 +31,7 @@ T = TypeVar("T")
 _VIEWS_MAX = 256  # open ones; each has some file descriptors for a segment of Tantivy's
 _PRUNING_SHARE = 0.2  # of the time: to find out what need not be opened
 _SPARED_MAX, _COUNTED_MAX = 32, 4096  # how often one need not be opened before it is; for how many that is counted
+_HANDS_MAX, _HAND_COVERS_MAX = 32, 2048
 _MINI = "mini-"  # what the names of companions begin with that only this node has
 
 
@@ -66,6 +67,15 @@ class _Wanted(NamedTuple):
     config: SearchConfig
     version: int
     more: Sequence[Unpacked]
+
+
+class _Hand(NamedTuple):
+    """The view of some covers, all of which were open."""
+
+    covers: Sequence[Covering]
+    version: int
+    key: _Key
+    view: Opened
 
 
 class Use:
@@ -110,6 +120,7 @@ class Views:
         self._bytes_max = bytes_max
         self._packs: OrderedDict[str, Unpacked] = OrderedDict()
         self._views: OrderedDict[_Key, Opened] = OrderedDict()
+        self._hands: dict[int, _Hand] = {}  # by the identity of the covers: hundreds need not be looked up each time
         self._spared: OrderedDict[str, int] = OrderedDict()  # how often a closed one was ruled out
         self._sparing: asyncio.Task[Any] | None = None
         self._tasks: dict[object, asyncio.Task[Any]] = {}
@@ -135,6 +146,10 @@ class Views:
         """The view of all of them, if it is open and nothing has to make room."""
         if not self.roomy:
             return None
+        hand = None if wanted.more else self._hand(wanted.covers)
+        if hand is not None and hand.version == wanted.version:
+            self._views.move_to_end(hand.key)
+            return hand.view
         packs: dict[str, Unpacked] = {}
         for cover in wanted.covers:
             pack = self._known(cover.made)
@@ -146,7 +161,17 @@ class Views:
         if not packs:
             return None
         hashed = next(iter(packs.values())).directory.config
-        return self._view(_Key(hashed, wanted.version, tuple(sorted(packs))))
+        key = _Key(hashed, wanted.version, tuple(sorted(packs)))
+        view = self._view(key)
+        if view is not None and not wanted.more and len(wanted.covers) <= _HAND_COVERS_MAX:
+            self._hands[id(wanted.covers)] = _Hand(wanted.covers, wanted.version, key, view)
+            if len(self._hands) > _HANDS_MAX:
+                del self._hands[next(iter(self._hands))]
+        return view
+
+    def _hand(self, covers: Sequence[Covering]) -> _Hand | None:
+        found = self._hands.get(id(covers))
+        return found if found is not None and found.covers is covers else None
 
     async def opened(self, wanted: _Wanted, seconds: float) -> Opened | None:
         """The view of those that are ready in time."""
@@ -171,6 +196,8 @@ class Views:
         self, covers: Sequence[Covering], plan: Plan, pruner: Callable[[], Pruner | None], seconds: float
     ) -> dict[Covering, Literal["col", "exact"]]:
         """Those that would have to be fetched or unpacked, and need not be: no match lies in them. And what said so."""
+        if self._hand(covers) is not None:
+            return {}
         closed = [cover for cover in covers if cover.made not in self._packs]
         if not closed:
             return {}
@@ -189,11 +216,13 @@ class Views:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._views.clear()
+        self._hands.clear()
         await asyncio.to_thread(remove, self._folder)
 
     async def drop(self, made: str) -> None:
         """The object has left the bucket."""
         self._spared.pop(made, None)
+        self._hands.clear()
         pack = self._packs.pop(made, None)
         if pack is not None:
             self.bytes -= pack.size
@@ -263,7 +292,13 @@ class Views:
         return unpack
 
     async def _make_room(self, used: set[str]) -> None:
-        """Let go of the longest unused."""
+        """Let go of the longest unused; those of views in the order in which these were used."""
+        if self.bytes <= self._bytes_max:
+            return
+        self._hands.clear()
+        for view in self._views.values():
+            for pack in view.packs:
+                self._known(pack.name)
         gone: list[Unpacked] = []
         for made in list(self._packs):
             if self.bytes <= self._bytes_max:
@@ -317,6 +352,7 @@ class Views:
         view = self._views.pop(key, None)
         if view is None:
             return
+        self._hands.clear()
         view.kept = False
         if not view.users:
             await asyncio.to_thread(remove, view.folder)

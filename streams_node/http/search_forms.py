@@ -35,7 +35,7 @@ def _csv(hits: Sequence[Any], heads: Sequence[str], names: Sequence[str]) -> byt
     writer = csv.writer(out)
     writer.writerow([*heads, *map(_cell, names)])
     for hit in hits:
-        fields = json.loads(bytes(hit.fields))
+        fields = json.loads(msgspec.json.encode(hit.fields))
         said = [getattr(hit, head) for head in heads]
         writer.writerow([*map(_cell, said), *(_cell(fields.get(name)) for name in names)])
     return out.getvalue().encode("utf-8", "backslashreplace")

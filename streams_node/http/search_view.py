@@ -1,21 +1,22 @@
 """The answer of a search as clients see it. A long one is made in a thread: it holds up to hundreds of records."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 
-from search.engine import highlight, shower
-from search.language import raw_fields
+from search.engine import SortKey, highlight, shower
+from search.language import has_text, raw_fields
 from search.language.dates import MS_NS
+from search.language.pointers import segments
 from streams_node.http.headers import RawHeaders
 from streams_node.http.search_request import SearchRequest
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses, name_of
 from streams_node.protocol.times import rfc3339
-from streams_node.schema.search_config import SearchConfig
+from streams_node.schema.search_config import Kind, SearchConfig
 from streams_node.searching import Asked, Found, Work
 from streams_node.searching.left_out import count_of
 from streams_node.searching.sources import record_of
@@ -206,24 +207,65 @@ def explained(work: Work) -> SearchExplain:
 def hits_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found) -> Iterator[SearchHit]:
     """The hits of a page, in their order."""
     lenses, token = StreamLenses(asked.meaning, state.token), state.token
-    fields, sort = _fields_of(asked.config, asked.meaning.version), shower(asked.keys)
+    version = asked.meaning.version
+    fields, members = _fields_of(asked.config, version), _members_of(asked.config, version)
+    sort, plain = shower(asked.keys), _plain(asked.keys)
+    scored, unread = has_text(asked.plan), not request.highlight
     for hit in found.hits:
-        record, text = record_of(lenses, hit.seq, hit.text or b"null")
-        offset = token(hit.seq + 1)
+        text, offset = hit.text or b"null", token(hit.seq + 1)
+        shown: Any = None
+        record: Any = None
+        if unread and members is not None and hit.seq >= lenses.current_from and (hit.score is not None or not scored):
+            shown = members(text)
+        if shown is None:
+            record, text = record_of(lenses, hit.seq, text)
+            shown = as_json(fields(record))
+        said = sort(hit.values, offset)
         yield SearchHit(
             offset,
             found.score(record) or 0.0 if hit.score is None else hit.score,
-            as_json(sort(hit.values, offset)),
-            as_json(fields(record)),
+            said if plain else as_json(said),
+            shown,
             msgspec.Raw(text),
             _marked(asked, record) if request.highlight else None,
         )
+
+
+def _plain(keys: Sequence[SortKey]) -> bool:
+    """Whether all values of such keys are numbers, offsets and moments: nothing that has to be spelled with care."""
+    return all(key.field is None or key.field.kind is not Kind.KEYWORD for key in keys)
 
 
 @lru_cache(64)
 def _fields_of(config: SearchConfig, version: int) -> Callable[[object], dict[str, Any]]:
     """The function from a record to what a hit shows of it."""
     return raw_fields(config.fields, version)
+
+
+@lru_cache(64)
+def _members_of(config: SearchConfig, version: int) -> Callable[[bytes], Any] | None:
+    """The function from a text to what a hit shows of its record, as it is written there, without reading the rest.
+
+    Only where every field is the member of that name; and None for a text that may have lists, or is read otherwise
+    than by the fast parser: of these the record is asked.
+    """
+    pointers = [(name, field.pointer(version)) for name, field in config.fields.items()]
+    names = [name for name, pointer in pointers if pointer is not None]
+    if any(segments(pointer) != (name,) for name, pointer in pointers if pointer is not None):
+        return None
+    members = [(f"f{at}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for at in range(len(names))]
+    renamed = {f"f{at}": name for at, name in enumerate(names)}
+    decode = msgspec.json.Decoder(msgspec.defstruct("Members", members, rename=renamed, gc=False)).decode
+
+    def shown(text: bytes) -> Any:
+        if b"[" in text:
+            return None
+        try:
+            return decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    return shown
 
 
 def _marked(asked: Asked, record: object) -> Any:

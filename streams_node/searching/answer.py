@@ -174,7 +174,7 @@ class Answer:
             return [], []
         began = time.monotonic()
         ruled_out = await self._ruled_out(views, covered)
-        covers = [cover for cover in covered.covers if cover not in ruled_out]
+        covers = [cover for cover in covered.covers if cover not in ruled_out] if ruled_out else covered.covers
         seconds = (asked.until - time.monotonic()) * _OPENING_SHARE
         packs = [mini.pack for mini in covered.minis]
         async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
@@ -249,7 +249,7 @@ class Answer:
         work.indexed_s = time.monotonic() - began - waited_s
         work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
         work.parsed += page.verified
-        self._top.take_all(Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits)
+        self._top.take_page([Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits])
         return not page.timed_out
 
     def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page | None:

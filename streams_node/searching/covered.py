@@ -1,5 +1,6 @@
 """What of a stream companions cover: those in the catalogue, and the minis of this node."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ from streams_node.searching.scan import joined
 
 if TYPE_CHECKING:
     from streams_node.searching.service import Searches
+
+_STREAMS_MAX = 64
 
 
 class Covered(NamedTuple):
@@ -51,18 +54,34 @@ async def covered(searches: "Searches", subject: Subject) -> Covered:
     config = configs_of(meaning, is_json=state.is_json).get("companion")
     if indexes is None or views is None or config is None:
         return Covered((), (), [])
-    covers = [
-        cover
-        for cover in await indexes.covers(state.id, "companion", config)
-        if cover.end_seq > subject.first and indexes.runs.usable(cover.made)
-    ]
-    minis = await searches.minis.of(views, state.id, meaning, config, ranges_of(covers, ()), subject.first)
-    found = Covered(covers, minis, ranges_of(covers, minis))
+    covers = await indexes.covers(state.id, "companion", config)
+    if covers and (covers[0].end_seq <= subject.first or not indexes.runs.all_usable()):
+        usable = indexes.runs.usable
+        covers = [cover for cover in covers if cover.end_seq > subject.first and usable(cover.made)]
+    ranges = searches.joined.of(state.id, covers)
+    minis = await searches.minis.of(views, state.id, meaning, config, ranges, subject.first)
+    found = Covered(covers, minis, ranges_of(covers, minis) if minis else ranges)
     for gap in without([Range(subject.first, subject.end)], found.ranges):
         wish = Wish(subject.cold, state, meaning, subject.lenses, subject.config, config, Range(*gap), views)
         if searches.minis.want(wish):
             break
     return found
+
+
+class Joined:
+    """The ranges of covers, kept as long as these are the same ones: each search asks, and there may be hundreds."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[Sequence[Covering], list[Range]]] = OrderedDict()  # by stream
+
+    def of(self, stream: int, covers: Sequence[Covering]) -> list[Range]:
+        known = self._known.get(stream)
+        if known is None or known[0] is not covers:
+            known = self._known[stream] = covers, ranges_of(covers, ())
+        self._known.move_to_end(stream)
+        if len(self._known) > _STREAMS_MAX:
+            self._known.popitem(last=False)
+        return known[1]
 
 
 def ranges_of(covers: Sequence[Covering], minis: Sequence[Mini]) -> list[Range]:

@@ -1,6 +1,6 @@
 """The best hits of a search so far."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ class Top:
         self._after = after
         self._hits: dict[int, Hit] = {}
         self._worst: Rank | None = None  # of a page that is full already
+        self._in_order = False  # all of them are
         self.held_max = 0
 
     def take(self, hit: Hit) -> None:
@@ -42,6 +43,7 @@ class Top:
         if hit.text is not None and len(hit.text) > _TEXT_BYTES_MAX:
             hit.text = None
         self._hits[hit.seq] = hit
+        self._in_order = False
         self.held_max = max(self.held_max, len(self._hits))
         if len(self._hits) >= 2 * self.size + _SPARE:
             kept = self.best()
@@ -52,9 +54,14 @@ class Top:
         """Whether hits whose places begin like that are behind a page that is full already."""
         return self._worst is not None and beginning > self._worst[: len(beginning)]
 
-    def take_all(self, hits: Iterable[Hit]) -> None:
-        for hit in hits:
-            self.take(hit)
+    def take_page(self, hits: Sequence[Hit]) -> None:
+        """A page of hits in their order, behind the place."""
+        if self._hits or len(hits) > self.size:
+            for hit in hits:
+                self.take(hit)
+            return
+        self._hits, self._in_order = {hit.seq: hit for hit in hits}, True
+        self.held_max = max(self.held_max, len(self._hits))
 
     def last(self) -> Hit | None:
         """The last hit of the page, if there are enough for a page."""
@@ -62,6 +69,8 @@ class Top:
 
     def best(self) -> list[Hit]:
         """The page."""
+        if self._in_order:
+            return list(self._hits.values())
         return sorted(self._hits.values(), key=lambda hit: hit.rank)[: self.size]
 
 

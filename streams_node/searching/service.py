@@ -20,6 +20,7 @@ from streams_node.read.cold import ColdReader
 from streams_node.read.pages import deleted
 from streams_node.searching.answer import Answer
 from streams_node.searching.asked import Asked, Found
+from streams_node.searching.covered import Joined
 from streams_node.searching.minis import Minis
 from streams_node.searching.recent import Recent
 from streams_node.searching.sources import Texts
@@ -50,6 +51,7 @@ class Searches:
         self.recent = Recent(database, settings.search_recent_bytes_max)
         self.minis = Minis(database, settings.search_minis_bytes_max)
         self.texts = Texts()
+        self.joined = Joined()
         self.turns = Turns(at_once, settings.search_queue_max)
         self._long_turns = Turns(at_once, settings.search_queue_max, ("wait_long", "long"))
 

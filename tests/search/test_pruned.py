@@ -240,6 +240,48 @@ async def test_where_not_all_fits_no_second_view_is_opened(tmp_path: Path, monke
 
 
 @on_loop
+async def test_a_view_at_hand_is_used_again_and_its_companions_stay_longest(tmp_path: Path) -> None:
+    """What is known of a view is forgotten as soon as one of its companions goes."""
+    other = "/v1/stream/b"
+    async with indexed(tmp_path / "node") as node:
+        for path in (A, other):
+            await create(node, path)
+        for begin in (0, 10):
+            for path in (A, other):
+                await append(node, [{"seq": begin + at, "text": "card"} for at in range(10)], path)
+                await sealed(node)
+                await FakeDriver(node).finish()
+        assert node.context.tiers.indexes is not None
+        opened = node.context.tiers.indexes.views
+        assert opened is not None
+
+        async def shown(path: str) -> list[int]:
+            view = await found(node, path, q="card", size=50, sort=["offset"])
+            return [hit["source"]["seq"] for hit in view["hits"]]
+
+        whole = list(range(19, -1, -1))
+        for path in (A, other, other, A, A):
+            assert await shown(path) == whole
+        assert len(opened._hands) == 2
+        first, second = opened._views.values()  # the one that was used last is behind
+        names = [{pack.name for pack in view.packs} for view in (first, second)]
+        assert not names[0] & names[1]
+        opened._bytes_max = opened.bytes - 1
+        await opened._make_room(set())
+        assert not opened._hands
+        assert not names[0] <= opened._packs.keys()
+        assert names[1] <= opened._packs.keys()
+        opened._bytes_max = 1 << 30
+        for path in (A, other, other):
+            assert await shown(path) == whole
+        made = next(iter(opened._packs))
+        await opened.drop(made)
+        assert not opened._hands
+        for path in (A, other):
+            assert await shown(path) == whole
+
+
+@on_loop
 async def test_nothing_is_left_of_what_a_search_had_no_time_to_remove(tmp_path: Path) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node)

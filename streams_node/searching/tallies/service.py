@@ -120,7 +120,7 @@ class _One:
         if asked.plan is not None:
             pruner = partial(self._pruner, looks=False)
             ruled_out = tuple(await views.ruled_out(cover.covers, asked.plan, pruner, seconds))
-        covers = [each for each in cover.covers if each not in ruled_out]
+        covers = [each for each in cover.covers if each not in ruled_out] if ruled_out else cover.covers
         async with views.view(covers, asked.config, asked.meaning.version, seconds, packs) as (opened, ready):
             if opened is None:
                 return [part for each in ranges_of(ruled_out, ()) for part in within(spans, *each)], []
