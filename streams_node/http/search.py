@@ -52,12 +52,14 @@ async def _answer(context: Context, sub: SubRequest, request: SearchRequest) -> 
 
 def _is_short(asked: Asked, found: Found) -> bool:
     """Few and small records, none of which has to be promoted: a lens may take long."""
-    hits = found.hits
-    return (
-        len(hits) <= _SHORT_HITS
-        and sum(len(hit.text or b"") for hit in hits) <= _SHORT_BYTES
-        and not any(asked.meaning.promotes(hit.seq) for hit in hits)
-    )
+    size, current_from = 0, asked.meaning.registry.current_from
+    if len(found.hits) > _SHORT_HITS or asked.meaning.problem is not None:
+        return False
+    for hit in found.hits:
+        size += len(hit.text or b"")
+        if hit.seq < current_from:
+            return False
+    return size <= _SHORT_BYTES
 
 
 def _note(context: Context, work: Work) -> None:

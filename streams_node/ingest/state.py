@@ -7,8 +7,8 @@ import msgspec
 
 from streams_node.errors import Gone, InvalidOffset, InvariantBroken
 from streams_node.meaning import Meaning
-from streams_node.protocol import content_types, offsets
-from streams_node.protocol.offsets import Position
+from streams_node.protocol import content_types
+from streams_node.protocol.offsets import Position, encode
 from streams_node.protocol.producers import Producer
 from streams_node.protocol.times import SECOND_US
 from streams_node.wal.batch import Writes
@@ -162,8 +162,8 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
         if len(epochs) > 1:
             for epoch, first_seq in reversed(epochs):
                 if seq > first_seq:
-                    return offsets.encode(epoch, seq)
-        return offsets.encode(epochs[0][0], seq)
+                    return encode(epoch, seq)
+        return encode(epochs[0][0], seq)
 
     def tail_token(self) -> str:
         return self.token(self.tail.seq)

@@ -59,6 +59,7 @@ class Answer:
         self._state = state
         self._asked = asked
         self._budget = Budget(searches.scan_bytes if asked.scan_bytes is None else asked.scan_bytes, asked.until)
+        self._has_text = has_text(asked.plan)
         self._tail = state.tail  # one moment
         self._first = state.earliest_seq
         self._place = place_of(asked.keys)
@@ -81,7 +82,7 @@ class Answer:
         )  # fmt: skip
         omitted = await self._searched(spans, await covered(self._searches, subject)) if spans else []
         timed_out = self._asked.late
-        score = self._score or (_scorer(self._asked, ()) if has_text(self._asked.plan) else _unscored)
+        score = self._score or (_scorer(self._asked, ()) if self._has_text else _unscored)
         hits, lost, last = await self._with_records()
         omitted = joined([*omitted, *lost])
         logged = await self._logged() if omitted or self._fetched else []
@@ -99,7 +100,7 @@ class Answer:
         """Look wherever hits may be, the newest entries first where they may be enough; what was left out."""
         asked = self._asked
         pieces = [] if asked.late else await self._recent_pieces(covered)
-        text = has_text(asked.plan)
+        text = self._has_text
         if not text and asked.keys[0] == SortKey("offset"):
             await self._look(pieces, _without(spans, covered.ranges))
             last = self._top.last()
@@ -199,7 +200,7 @@ class Answer:
     async def _ruled_out(self, views: "Views", covered: Covered) -> Collection[Covering]:
         """Covers that would have to be fetched, and need not be: nothing in them matches. Scores are of all of them."""
         asked = self._asked
-        if has_text(asked.plan):
+        if self._has_text:
             return ()
         seconds = asked.until - time.monotonic()
         found = await views.ruled_out(covered.covers, asked.plan, partial(self._pruner, looks=False), seconds)
@@ -254,7 +255,7 @@ class Answer:
 
     def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page | None:
         """In a thread; None when that takes long."""
-        if has_text(ask.plan):
+        if self._has_text:
             self._score = searcher.scorer(ask.plan)
         if searcher.effort(ask) > _LONG:
             return None
