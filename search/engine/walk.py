@@ -32,6 +32,7 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
 _BEST_MIN, _BEST_SHARE = 512, 1024  # of one word; of a frequent one so many of its documents, mostly all of a score
+_WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
 _FREQUENT = 1 << 17  # documents: to sort them takes longer than to ask whether that may be of use
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _SCATTERED = 8  # times as many documents between some rows as there are rows
@@ -242,6 +243,8 @@ class Walker:
         if after is not None and after[0] is None:
             after = None  # null comes first
         size = max(self._window, _BEST_MIN, frequency // _BEST_SHARE)
+        if frequency <= _WHOLE_MAX:
+            size = frequency + 1
         found = self._scored(word, size, 0, count=False)
         if len(found) < size:
             yield from self._grouped([found], keys, after)

@@ -43,6 +43,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "_FEW": 2,
         "_SCORED_MIN": 3,
         "_BEST_MIN": 2,
+        "_WHOLE_MAX": 1,
         "_LED_MIN": 3,
     }
     for name, value in steps.items():
@@ -131,8 +132,9 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "_FREQUENT": 100},
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2},
         {"_BEST_MIN": 9999},
+        {"_WHOLE_MAX": 2999},
     ],
-    ids=["by the other keys", "soon by score", "asked before", "in between", "at once"],
+    ids=["by the other keys", "soon by score", "asked before", "in between", "at once", "all of rare ones"],
 )
 def test_the_best_of_one_word_are_the_first_of_all(
     steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
