@@ -27,8 +27,8 @@ HEAD = """# What searches take
 - A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
   and of what was missed only that with a large margin means something; processor time does not have this weakness.
 - *Emptied*: the first question of a server whose copies of objects were deleted, and whose files the system has
-  forgotten; what is in its memory stays there. *Cold*: the same, and started again. The peer would not find its store
-  then, of which it has the list in its memory.
+  forgotten as far as it can: what either server has open or in its memory stays there, so it is no start. *Cold*: the
+  same, and started again. The peer would not find its store then, of which it has the list in its memory.
 - *Nothing found* and *a page read, no search* are no questions but yardsticks: what HTTP, clients and the interpreter
   take before anything is looked for, and for an answer as long as a page of hits.
 """
@@ -133,7 +133,7 @@ class Report:
 
     def verdicts(self, cell: Cell) -> Iterator[Verdict]:
         """What one cell of this node is judged by."""
-        if cell.side != OURS or cell.state == COLD:
+        if cell.side != OURS or cell.state != WARM:
             return
         bare = self.cells.get((*cell.key[:2], BARE, *cell.key[3:]))
         if bare is not None:

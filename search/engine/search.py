@@ -56,11 +56,14 @@ class Searcher:
         return _Search(self, ask).page()
 
     def effort(self, ask: Ask) -> int:
-        """About so many documents are looked at for a page: few by offset, as the index is in that order."""
+        """About so many documents are looked at for a page: few by offset, as the index is in that order.
+
+        Companions are of several streams, but only entries of one are looked at.
+        """
         if ask.sort[0].by == "offset":
             return 0
-        each = 1 if ask.sort[0].by == "score" else _VALUED
-        return each * sum(Translator(source).effort(ask.plan) for source in self._sources)
+        each, entries = 1 if ask.sort[0].by == "score" else _VALUED, sum(end - first for first, end in ask.spans)
+        return each * sum(min(Translator(source).effort(ask.plan), entries) for source in self._sources)
 
     def count(self, plan: Plan, stream: int, spans: Sequence[Span]) -> tuple[int, int]:
         """At least and at most so many entries of the spans match, as far as the index knows."""

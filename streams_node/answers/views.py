@@ -58,6 +58,7 @@ class Opened:
     latest: dict[tuple[str, int], tuple[bool, int | None]] = field(default_factory=dict)  # answers about fields so far
     users: int = 0
     kept: bool = True
+    used: int = 0  # when it was used last, as `Views` counts
 
 
 class _Wanted(NamedTuple):
@@ -118,13 +119,16 @@ class Views:
         self._directories = Directories(runs.cache)
         self._folder = folder
         self._bytes_max = bytes_max
-        self._packs: OrderedDict[str, Unpacked] = OrderedDict()
+        self._packs: dict[str, Unpacked] = {}
+        self._used: dict[str, int] = {}  # when each of them was looked up last
         self._views: OrderedDict[_Key, Opened] = OrderedDict()
-        self._hands: dict[int, _Hand] = {}  # by the identity of the covers: hundreds need not be looked up each time
+        self._hands: OrderedDict[int, _Hand] = (
+            OrderedDict()
+        )  # by the identity of the covers: hundreds need not be looked up each time
         self._spared: OrderedDict[str, int] = OrderedDict()  # how often a closed one was ruled out
         self._sparing: asyncio.Task[Any] | None = None
         self._tasks: dict[object, asyncio.Task[Any]] = {}
-        self._numbers = count()
+        self._numbers, self._moments = count(), count(1)
         self.bytes = 0
 
     def view(
@@ -148,8 +152,8 @@ class Views:
             return None
         hand = None if wanted.more else self._hand(wanted.covers)
         if hand is not None and hand.version == wanted.version:
-            self._views.move_to_end(hand.key)
-            return hand.view
+            self._hands.move_to_end(id(wanted.covers))
+            return self._view(hand.key)
         packs: dict[str, Unpacked] = {}
         for cover in wanted.covers:
             pack = self._known(cover.made)
@@ -166,7 +170,7 @@ class Views:
         if view is not None and not wanted.more and len(wanted.covers) <= _HAND_COVERS_MAX:
             self._hands[id(wanted.covers)] = _Hand(wanted.covers, wanted.version, key, view)
             if len(self._hands) > _HANDS_MAX:
-                del self._hands[next(iter(self._hands))]
+                self._hands.popitem(last=False)
         return view
 
     def _hand(self, covers: Sequence[Covering]) -> _Hand | None:
@@ -175,6 +179,9 @@ class Views:
 
     async def opened(self, wanted: _Wanted, seconds: float) -> Opened | None:
         """The view of those that are ready in time."""
+        from indexers.runs import IndexDamaged  # noqa: PLC0415 - it loads what only indexes need
+
+        packs: list[Unpacked] = []
         try:
             async with asyncio.timeout(seconds):
                 packs = [*await self._unpacked(wanted.covers), *wanted.more]
@@ -182,7 +189,9 @@ class Views:
                     return await self._opened(packs, packs[0].directory.config, wanted.config, wanted.version)
         except TimeoutError:
             log.info("companions were not ready in time", count=len(wanted.covers))
-        except FileNotFoundError as problem:  # one of them has just been replaced
+        except (FileNotFoundError, IndexDamaged) as problem:  # one of them has just been replaced, or had to go
+            if isinstance(problem, IndexDamaged) and all(pack.folder.exists() for pack in packs):
+                raise
             log.info("companions could not be opened", error=repr(problem))
         return None
 
@@ -223,10 +232,8 @@ class Views:
         """The object has left the bucket."""
         self._spared.pop(made, None)
         self._hands.clear()
-        pack = self._packs.pop(made, None)
-        if pack is not None:
-            self.bytes -= pack.size
-            await self._retired([pack])
+        if made in self._packs:
+            await self._retired([self._taken_out(made)])
 
     def room(self, name: str) -> Path:
         """A new folder for somebody who makes companions for views."""
@@ -254,8 +261,14 @@ class Views:
     def _known(self, made: str) -> Unpacked | None:
         known = self._packs.get(made)
         if known is not None:
-            self._packs.move_to_end(made)
+            self._used[made] = next(self._moments)
         return known
+
+    def _taken_out(self, made: str) -> Unpacked:
+        pack = self._packs.pop(made)
+        self._used.pop(made, None)
+        self.bytes -= pack.size
+        return pack
 
     def _spare(self, cover: Covering) -> None:
         """Ruled out once more: one that is asked again and again costs searches more than if it were in the view.
@@ -286,26 +299,27 @@ class Views:
             if made is not None:
                 self._directories.note(made.name, made.directory)
                 self._packs[cover.made] = made
+                self._used[cover.made] = next(self._moments)
                 self.bytes += made.size
             return made
 
         return unpack
 
     async def _make_room(self, used: set[str]) -> None:
-        """Let go of the longest unused; those of views in the order in which these were used."""
+        """Let go of the longest unused: by themselves, or in a view."""
         if self.bytes <= self._bytes_max:
             return
         self._hands.clear()
+        used_at = dict(self._used)
         for view in self._views.values():
             for pack in view.packs:
-                self._known(pack.name)
+                used_at[pack.name] = max(used_at.get(pack.name, 0), view.used)
         gone: list[Unpacked] = []
-        for made in list(self._packs):
+        for made in sorted(self._packs, key=lambda made: used_at.get(made, 0)):
             if self.bytes <= self._bytes_max:
                 break
             if made not in used:
-                gone.append(self._packs.pop(made))
-                self.bytes -= gone[-1].size
+                gone.append(self._taken_out(made))
         if gone:  # whether or not the search has time left
             await self._once(object(), lambda: self._retired(gone))
 
@@ -330,6 +344,7 @@ class Views:
             opened = await self._runs.run(_open, packs, folder, config, version)
             await self._supersede(packs)
             self._views[key] = opened
+            opened.used = next(self._moments)
             while len(self._views) > _VIEWS_MAX:
                 await self._let_go(next(iter(self._views)))
             return opened
@@ -340,6 +355,7 @@ class Views:
         known = self._views.get(key)
         if known is not None:
             self._views.move_to_end(key)
+            known.used = next(self._moments)
         return known
 
     async def _supersede(self, packs: Sequence[Unpacked]) -> None:

@@ -46,7 +46,7 @@ class Context:
     def __post_init__(self) -> None:
         self.spans = spans() if self.settings.otel_traces else None
         self.searches = Searches(self.database, self.settings)
-        self.searches.turns.observe = self.metrics.search_seconds.observe
+        self.searches.observed_by(self.metrics.search_seconds.observe)
         self.vitals = Vitals(self.settings.memory_limit_bytes, self.ledger.now_us, time.monotonic)
         self.vitals.listeners.append(Pressure(self).changed)
         scan, kept = self.settings.search_scan_bytes_max, self.settings.search_rollups_bytes_max

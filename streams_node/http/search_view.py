@@ -262,7 +262,7 @@ def _members_of(config: SearchConfig, version: int) -> Callable[[bytes], Any] | 
             return None
         try:
             return decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     return shown

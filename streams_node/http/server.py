@@ -35,6 +35,7 @@ from streams_node.http.server_view import (
 from streams_node.http.tiers import TierFacts
 from streams_node.indexing.desk import Outlook
 from streams_node.protocol.times import rfc3339
+from streams_node.searching.turns import Turns
 from streams_node.subscriptions.wakes import Phase
 
 Req = Request[Any, Any, State]
@@ -170,9 +171,14 @@ def _gates(context: Context) -> dict[str, GateView]:
     return {
         "ingest": GateView(None, None, context.ledger.committer.queued_appends, 0),  # the queue bounds it, no gate
         "read": GateView(read, read, min(waiting, read), max(0, waiting - read)),
-        "search": GateView(settings.search_concurrency, searches.turns.limit, searches.running, searches.waiting),
+        "search": _of_turns(settings.search_concurrency, searches.turns),
+        "search_long": _of_turns(settings.search_concurrency, searches.long_turns),
         "async_index": GateView(None, None, 0 if desk is None else len(desk.leases), None),
     }
+
+
+def _of_turns(configured: int, turns: Turns) -> GateView:
+    return GateView(configured, turns.limit, turns.active, turns.waiting)
 
 
 def _indexes(context: Context, facts: TierFacts) -> IndexesView:

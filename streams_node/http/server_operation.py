@@ -211,7 +211,8 @@ SERVER_FIELDS: Mapping[str, Mapping[str, str]] = {
         "ingest_queue": "Appends that wait for the disk.",
         "local_backpressure": "Log that waits for the object store.",
         "uploads": "Files that wait for it.",
-        "concurrency": "What is under way, by kind: `ingest`, `read`, `search`, `async_index`.",
+        "concurrency": "What is under way, by kind: `ingest`, `read`, `search`, `search_long` (what looks at "
+        "very many entries), `async_index`.",
         "top_streams": "A few streams that take most.",
         "tiers": "From the log to the object store.",
         "indexing": "Indexes, and who builds them.",

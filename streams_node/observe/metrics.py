@@ -152,7 +152,8 @@ class Metrics(Collector):
             "streams_search_seconds",
             "phase",
             "Time of searches and aggregations: `wait` for a turn, the turn's `work`, and of searches what of that is "
-            "`open`, `index`, `scan` and `records`.",
+            "`open`, `index`, `scan` and `records`; within `work`, `wait_long` for a turn of what looks at very many "
+            "entries, and that turn, `long`.",
         )
         self._reads: dict[ReadMode, int] = dict.fromkeys(READ_MODES, 0)
         self._responses: dict[tuple[str, int], int] = {}

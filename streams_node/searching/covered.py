@@ -19,7 +19,7 @@ from streams_node.searching.scan import joined
 if TYPE_CHECKING:
     from streams_node.searching.service import Searches
 
-_STREAMS_MAX = 64
+_STREAMS_MAX, _COVERS_MAX = 64, 2048
 
 
 class Covered(NamedTuple):
@@ -54,11 +54,11 @@ async def covered(searches: "Searches", subject: Subject) -> Covered:
     config = configs_of(meaning, is_json=state.is_json).get("companion")
     if indexes is None or views is None or config is None:
         return Covered((), (), [])
-    covers = await indexes.covers(state.id, "companion", config)
+    covers = known = await indexes.covers(state.id, "companion", config)
     if covers and (covers[0].end_seq <= subject.first or not indexes.runs.all_usable()):
         usable = indexes.runs.usable
         covers = [cover for cover in covers if cover.end_seq > subject.first and usable(cover.made)]
-    ranges = searches.joined.of(state.id, covers)
+    ranges = searches.joined.of(state.id, covers) if covers is known else ranges_of(covers, ())
     minis = await searches.minis.of(views, state.id, meaning, config, ranges, subject.first)
     found = Covered(covers, minis, ranges_of(covers, minis) if minis else ranges)
     for gap in without([Range(subject.first, subject.end)], found.ranges):
@@ -75,6 +75,8 @@ class Joined:
         self._known: OrderedDict[int, tuple[Sequence[Covering], list[Range]]] = OrderedDict()  # by stream
 
     def of(self, stream: int, covers: Sequence[Covering]) -> list[Range]:
+        if len(covers) > _COVERS_MAX:
+            return ranges_of(covers, ())
         known = self._known.get(stream)
         if known is None or known[0] is not covers:
             known = self._known[stream] = covers, ranges_of(covers, ())

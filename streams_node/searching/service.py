@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from streams_node.answers import Indexes
 from streams_node.config import Settings
-from streams_node.errors import StreamsError
+from streams_node.errors import StreamsError, Unavailable
 from streams_node.indexing.priority import lower
 from streams_node.ingest.state import StreamState
 from streams_node.read.cold import ColdReader
@@ -39,6 +40,13 @@ def _give_way(by: int) -> None:
         lower(threading.get_native_id(), by)
 
 
+def _submitted(pool: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
+    try:
+        return pool.submit(work)
+    except RuntimeError:  # the node stops
+        raise Unavailable("the node is stopping; no search begins any more") from None
+
+
 class Searches:
     """Made once a node; on the event loop."""
 
@@ -53,11 +61,11 @@ class Searches:
         self.texts = Texts()
         self.joined = Joined()
         self.turns = Turns(at_once, settings.search_queue_max)
-        self._long_turns = Turns(at_once, settings.search_queue_max, ("wait_long", "long"))
+        self.long_turns = Turns(at_once, settings.search_queue_max, ("wait_long", "long"))
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the threads of searches."""
-        return await asyncio.wrap_future(self._pool.submit(work, *args, **kwargs))
+        return await asyncio.wrap_future(_submitted(self._pool, partial(work, *args, **kwargs)))
 
     async def run_long(self, stream: int, until: float, work: Callable[[], T]) -> tuple[T, float]:
         """What takes long, of somebody who has a turn: short work goes on beside it, and first. And how long it waited.
@@ -65,22 +73,26 @@ class Searches:
         When its other turn does not come in time it is run all the same, to find that the time is over.
         """
         with self.turns.lent():
-            async with self._long_turns.turn(stream, max(0.0, until - time.monotonic())) as turn:
+            async with self.long_turns.turn(stream, max(0.0, until - time.monotonic())) as turn:
                 pool = self._long_pool if time.monotonic() < until else self._pool
-                return await asyncio.wrap_future(pool.submit(work)), turn.waited_s
+                return await asyncio.wrap_future(_submitted(pool, work)), turn.waited_s
 
     def bound(self, at_once: int, waiting_max: int) -> None:
         """Other bounds from now on, for short work and for what takes long each."""
         self.turns.bound(at_once, waiting_max)
-        self._long_turns.bound(at_once, waiting_max)
+        self.long_turns.bound(at_once, waiting_max)
+
+    def observed_by(self, observe: Callable[[str, float], None]) -> None:
+        """Who is told how long turns wait and take, by the names of their phases."""
+        self.turns.observe = self.long_turns.observe = observe
 
     @property
     def running(self) -> int:
-        return self.turns.active + self._long_turns.active
+        return self.turns.active + self.long_turns.active
 
     @property
     def waiting(self) -> int:
-        return self.turns.waiting + self._long_turns.waiting
+        return self.turns.waiting + self.long_turns.waiting
 
     async def close(self) -> None:
         await self.minis.close()

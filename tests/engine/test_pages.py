@@ -272,10 +272,10 @@ def test_the_effort_of_a_search_is_the_documents_that_it_looks_at(tmp_path: Path
     entries = [Entry(seq, seq, {"title": text, "level": "info", "dur": seq}) for seq, text in enumerate(said)]
     searcher = Searcher([View([pack(tmp_path, STREAM, entries)], tmp_path / "view")], CONFIG, 1)
 
-    def effort(text: str, sort: Sequence[str] = ()) -> int:
+    def effort(text: str, sort: Sequence[str] = (), end: int = 100) -> int:
         plan = query(text, CONFIG)
         return searcher.effort(
-            Ask(plan=plan, stream=STREAM, spans=[(0, 5)], sort=sort_of(sort, plan, CONFIG), records=lambda _: {})
+            Ask(plan=plan, stream=STREAM, spans=[(0, end)], sort=sort_of(sort, plan, CONFIG), records=lambda _: {})
         )
 
     word, many = effort("title:four"), len(said)
@@ -287,3 +287,4 @@ def test_the_effort_of_a_search_is_the_documents_that_it_looks_at(tmp_path: Path
     assert effort("title:one", ["offset"]) == 0
     assert effort("title:three", ["dur"]) > effort("title:three")
     assert effort("dur:>1", ["dur"]) > many
+    assert effort("title:one", end=2) == effort('title:"one two"', end=2) == 2  # others are other streams'

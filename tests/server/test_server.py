@@ -94,6 +94,7 @@ async def test_the_whole_body_of_a_quiet_node(tmp_path: Path) -> None:
                     "ingest": {"configured_limit": None, "current_limit": None, "active": 0, "queued": 0},
                     "read": {"configured_limit": 2, "current_limit": 2, "active": 0, "queued": 0},
                     "search": {"configured_limit": 4, "current_limit": 4, "active": 0, "queued": 0},
+                    "search_long": {"configured_limit": 4, "current_limit": 4, "active": 0, "queued": 0},
                     "async_index": {"configured_limit": None, "current_limit": None, "active": 0, "queued": None},
                 },
                 "top_streams": TOP,
