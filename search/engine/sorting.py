@@ -200,7 +200,7 @@ def ordered(rows: Iterable[_Row], keys: Sequence[SortKey]) -> list[_Row]:
     """
     found = list(rows)
     for at in reversed(range(len(keys))):
-        if any(row[at] is None for row in found):
+        if None in map(itemgetter(at), found):
             found.sort(key=lambda row, at=at: (row[at] is None, row[at]), reverse=keys[at].descending)  # type: ignore[misc]
         else:
             found.sort(key=itemgetter(at), reverse=keys[at].descending)
