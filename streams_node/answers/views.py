@@ -179,8 +179,6 @@ class Views:
 
     async def opened(self, wanted: _Wanted, seconds: float) -> Opened | None:
         """The view of those that are ready in time."""
-        from indexers.runs import IndexDamaged  # noqa: PLC0415 - it loads what only indexes need
-
         packs: list[Unpacked] = []
         try:
             async with asyncio.timeout(seconds):
@@ -189,8 +187,8 @@ class Views:
                     return await self._opened(packs, packs[0].directory.config, wanted.config, wanted.version)
         except TimeoutError:
             log.info("companions were not ready in time", count=len(wanted.covers))
-        except (FileNotFoundError, IndexDamaged) as problem:  # one of them has just been replaced, or had to go
-            if isinstance(problem, IndexDamaged) and all(pack.folder.exists() for pack in packs):
+        except Exception as problem:  # one of them has just been replaced, or had to go
+            if not isinstance(problem, FileNotFoundError) and all(pack.folder.exists() for pack in packs):
                 raise
             log.info("companions could not be opened", error=repr(problem))
         return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexers.runs import IndexDamaged
 from search.engine import Ask, Page, Searcher
 from search.language import Compare, Op, matcher, query
 from search.language import values as values_of
@@ -284,6 +286,26 @@ async def test_a_view_at_hand_is_used_again_and_its_companions_stay_longest(tmp_
         assert not opened._hands
         for path in (A, other):
             assert await shown(path) == whole
+
+
+@on_loop
+async def test_companions_that_had_to_go_while_they_were_opened_are_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(packs: Any, *_: object) -> Any:
+        for pack in packs:
+            shutil.rmtree(pack.folder)
+        raise IndexDamaged(packs[0].name, "Tantivy cannot open it: a file is not there")
+
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"seq": at, "text": "card"} for at in range(10)])
+        await sealed(node)
+        await FakeDriver(node).finish()
+        monkeypatch.setattr(views, "_open", damaged)
+        view = await found(node, q="card", size=50, sort=["offset"])
+        assert [hit["source"]["seq"] for hit in view["hits"]] == list(range(9, -1, -1))
+        assert (view["coverage"]["complete"], view["coverage"]["indexed_segments"]) == (True, 0)
 
 
 @on_loop
