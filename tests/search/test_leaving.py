@@ -22,6 +22,14 @@ def begin(node: InProcess, **asked: Any) -> Any:
     return node.start("POST", f"{A}/_search", JSON, json.dumps(asked).encode())
 
 
+async def fill(node: InProcess) -> None:
+    """Some entries, indexed."""
+    await create(node)
+    await append(node, [{"text": "card", "seq": seq} for seq in range(50)])
+    await sealed(node)
+    await FakeDriver(node).finish()
+
+
 class Gate:
     """Work in a thread that goes on only when it is let through, and tells how it ended."""
 
@@ -46,10 +54,7 @@ async def test_a_search_of_the_index_ends_with_its_client(tmp_path: Path) -> Non
 
     with pytest.MonkeyPatch.context() as patch:
         async with indexed(tmp_path / "node", search_concurrency=1) as node:
-            await create(node)
-            await append(node, [{"text": "card", "seq": seq} for seq in range(50)])
-            await sealed(node)
-            await FakeDriver(node).finish()
+            await fill(node)
             assert len((await found(node, q="card", sort=["offset"]))["hits"]) == 50
             gate, real = Gate(), Searcher.page
 
@@ -78,10 +83,7 @@ async def test_what_takes_long_keeps_nothing_short_waiting(tmp_path: Path) -> No
 
     with pytest.MonkeyPatch.context() as patch:
         async with indexed(tmp_path / "node", search_concurrency=1) as node:
-            await create(node)
-            await append(node, [{"text": "card", "seq": seq} for seq in range(50)])
-            await sealed(node)
-            await FakeDriver(node).finish()
+            await fill(node)
             searches = node.context.searches
             gate, real = Gate(), Searcher.page
 
