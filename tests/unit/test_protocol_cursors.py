@@ -31,7 +31,7 @@ def test_a_cursor_is_strictly_greater_than_the_one_that_came(now_s: float, seen:
     assert given_back.isascii()
     assert given_back.isdigit()
     assert int(given_back) > seen
-    assert int(given_back) <= max(seen, (now_s - EPOCH_S) / INTERVAL_S) + JITTER_S_MAX / INTERVAL_S
+    assert int(given_back) <= max(seen, int(now_s - EPOCH_S) // INTERVAL_S) + JITTER_S_MAX // INTERVAL_S  # no floats
 
 
 @steady
