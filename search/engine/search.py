@@ -14,18 +14,20 @@ import tantivy
 
 from indexers.companion import Layout, Pack, View, stitching_works
 from search.engine.aggregate import Tallied, Tally, aggregate
+from search.engine.best import Best
 from search.engine.bm25 import OfRecords, Score, Statistics, bm25, idf
 from search.engine.model import Ask, Hit, OneViewNeeded, Page, Span
 from search.engine.scan import Scanned, reader, scan
 from search.engine.sorting import SortKey, SortValue, place_of
 from search.engine.source import Source, both, some, unscored, without
-from search.engine.translate import Translator
+from search.engine.translate import Translator, addends
 from search.engine.walk import TimeOver, Walker
 from search.language import Matcher, Plan, matcher
 from streams_node.schema.search_config import Field, SearchConfig
 
 _Values = tuple[SortValue, ...]
 VERIFIED_AT_ONCE = 32  # entries that are read together, at first; then four times as many
+_ADDENDS_MAX = 2  # of a score: that of more depends on the order in which Tantivy adds them
 _VALUED = 3  # times as long as by its score it takes to sort a document by a value
 VERIFIED_MAX = 2_000  # and so many at most; also, so many are read only to count them
 
@@ -63,7 +65,18 @@ class Searcher:
         if ask.sort[0].by == "offset":
             return 0
         each, entries = 1 if ask.sort[0].by == "score" else _VALUED, sum(end - first for first, end in ask.spans)
-        return each * sum(min(Translator(source).effort(ask.plan), entries) for source in self._sources)
+        return each * sum(min(self._effort(source, ask), entries) for source in self._sources)
+
+    @staticmethod
+    def _effort(source: Source, ask: Ask) -> int:
+        translator, field = Translator(source), ask.sort[0].field
+        known = None if field is None else translator.known(ask.plan)
+        first = None if known is None else Walker.foremost(source, ask.stream, ask.sort[0])
+        if known is not None and first is not None:
+            among = known * first.entries // source.docs  # if they are evenly spread
+            if among >= 2 * ask.size:
+                return among
+        return translator.effort(ask.plan)
 
     def count(self, plan: Plan, stream: int, spans: Sequence[Span]) -> tuple[int, int]:
         """At least and at most so many entries of the spans match, as far as the index knows."""
@@ -186,8 +199,9 @@ class _Search:
 
     def _walks(self, part: _Parts) -> Iterator[Iterator[_Values]]:
         ask = self._ask
-        most = Translator(part.source).most(ask.plan)
-        walker = Walker(part.source, self._read, ask.over, ask.size, self._rows, most)
+        translator = Translator(part.source)
+        most, effort = translator.most(ask.plan), translator.effort(ask.plan)
+        walker = Best(part.source, ask.stream, self._read, ask.over, ask.size, self._rows, most, effort)
         if ask.sort[0].by == "score":
             yield self._by_score(part, walker)
         else:
@@ -197,11 +211,11 @@ class _Search:
         if part.odd:
             yield iter([row for row in part.odd if self._bound is None or self._place(row) > self._bound])
 
-    def _by_score(self, part: _Parts, walker: Walker) -> Iterator[_Values]:
+    def _by_score(self, part: _Parts, walker: Best) -> Iterator[_Values]:
         ask, translator = self._ask, Translator(part.source)
         word = translator.word(ask.plan) if part.whole and ask.sort[0].descending else None
         if word is not None:
-            return walker.best(*word, ask.sort, ask.after)
+            return walker.best(word[0], ask.sort, ask.after, count=False)
         classes = translator.classes(ask.plan, self._idf)
         if classes is not None:
             by_score: dict[float, list[tantivy.Query]] = defaultdict(list)
@@ -209,7 +223,10 @@ class _Search:
                 by_score[score].append(both(part.sure, query))
             return walker.classes({score: some(queries) for score, queries in by_score.items()}, ask.sort, ask.after)
         scored = translator.scored(ask.plan, self._idf)
-        return walker.walk(scored if part.whole else both(unscored(part.sure), scored), ask.sort, ask.after)
+        query = scored if part.whole else both(unscored(part.sure), scored)
+        if ask.sort[0].descending and addends(ask.plan) <= _ADDENDS_MAX:
+            return walker.best(query, ask.sort, ask.after, count=True)
+        return walker.walk(query, ask.sort, ask.after)
 
     def _idf(self, field: Field, token: str) -> float:
         assert self._statistics is not None  # noqa: S101 - a search by score has them
@@ -229,7 +246,7 @@ class _Search:
 
     def _read_all(self, source: Source, query: tantivy.Query) -> Iterator[_Values]:
         """The rows of all documents of a query whose records match."""
-        walker = Walker(source, self._read, self._ask.over, VERIFIED_MAX, self._rows, 0)
+        walker = Walker(source, self._ask.stream, self._read, self._ask.over, VERIFIED_MAX, self._rows, 0, 0)
         seqs = walker.walk(query, [SortKey("offset", descending=False)], None)
         while chunk := [int(row[0] or 0) for row in islice(seqs, VERIFIED_MAX)]:
             for seq, record in self._records(chunk).items():

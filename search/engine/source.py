@@ -2,15 +2,16 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import tantivy
 
-from indexers.companion import ColumnsOf, Layout, View
+from indexers.companion import ColumnsOf, Directory, Layout, View
 from indexers.companion.layout import INEXACT, ROW, SEG
 from search.engine.model import Span
+from search.engine.stretches import Foremost, Stretch, foremost
 from streams_node.schema.search_config import Field, Kind
 
 Query = tantivy.Query
@@ -33,6 +34,7 @@ class Source:
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
         self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
+        self._stretches: dict[tuple[str | None, int], list[Stretch]] = {}
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -56,8 +58,7 @@ class Source:
             return Query.empty_query()
         if self._within(stream, wanted):
             return Query.all_query() if self._alone(stream) else one
-        rows = [self.rows_query(first, end - 1) for first, end in wanted]
-        return both(one, rows[0] if len(rows) == 1 else some(rows))
+        return both(one, self.spans_query(wanted))
 
     def all_of(self, stream: int, spans: Sequence[Span]) -> bool:
         """Whether all documents are entries of a stream that lie in the spans."""
@@ -65,6 +66,10 @@ class Source:
 
     def _alone(self, stream: int) -> bool:
         return self._covered.keys() == {stream}
+
+    def spans_query(self, spans: Sequence[Span]) -> tantivy.Query:
+        rows = [self.rows_query(first, end - 1) for first, end in merged(spans)]
+        return rows[0] if len(rows) == 1 else some(rows)
 
     def rows_query(self, first: int, last: int) -> tantivy.Query:
         return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, max(0, first), last)
@@ -80,6 +85,23 @@ class Source:
     def _within(self, stream: int, spans: Sequence[Span]) -> bool:
         covered = self._covered.get(stream, ())
         return all(any(first <= begin and stop <= end for first, end in spans) for begin, stop in covered)
+
+    def foremost(self, field: Field | None, stream: int, wanted: int, *, descending: bool) -> Foremost | None:
+        """Companions with the first values of a field in a stream, or with its first sequences: see stretches.py."""
+        key = (None if field is None else field.name, stream)
+        known = self._stretches.get(key)
+        if known is None:
+            known = self._stretches[key] = [*self._stretches_of(field, stream)]
+        return foremost(known, wanted, descending=descending)
+
+    def _stretches_of(self, field: Field | None, stream: int) -> Iterator[Stretch]:
+        for pack in self.view.packs:
+            spans = merged([(each.first_seq, each.end_seq) for each in pack.directory.covers if each.stream == stream])
+            bounds = _bounds(pack.directory, field) if field is not None else (0.0, 0.0)
+            if spans and field is None:
+                yield from [Stretch([span], span[0], span[1] - 1) for span in spans]
+            elif spans and bounds is not None:
+                yield Stretch(spans, *bounds)
 
     def single(self, columns: ColumnsOf) -> bool:
         """Whether no document has several values in this fast column."""
@@ -141,6 +163,15 @@ class Source:
         query = Query.term_query(self.schema, column, term)
         (_, address), *_ = self.searcher.search(query, limit=1).hits
         return _found(json.loads(query.explain(self.searcher, address).to_json()), "avgdl")
+
+
+def _bounds(directory: Directory, field: Field) -> tuple[float, float] | None:
+    """Of all values of a field in a companion; None when it has none."""
+    read: type[float | int] = float if field.kind is Kind.FLOAT else int
+    for facts in directory.fields:
+        if facts.name == field.name and facts.least is not None and facts.most is not None:
+            return read(facts.least), read(facts.most)
+    return None
 
 
 def _found(explanation: Any, name: str) -> float:

@@ -201,29 +201,42 @@ class Translator:
                     return query, self._source.frequency(field, token)
         return None
 
+    def known(self, plan: Plan) -> int | None:
+        """So many documents match, where the index knows without looking for them."""
+        match plan:
+            case AllOf(()):
+                return self._source.docs
+            case Compare(field, Op.EQ, value) if field.kind is Kind.KEYWORD and field.name not in self._source.inexact:
+                return self._source.frequency(field, str(value))
+        word = self.word(plan)
+        return None if word is None else word[1]
+
     def most(self, plan: Plan) -> int:
         """So many documents match at most, as far as an index tells without looking for them."""
         match plan:
             case AllOf(parts):
-                return min(map(self.most, parts))
-            case Compare(field, Op.EQ, value) if field.kind is Kind.KEYWORD and field.name not in self._source.inexact:
-                return self._source.frequency(field, str(value))
-        word = self.word(plan)
-        return self._source.docs if word is None else word[1]
+                return min(map(self.most, parts), default=self._source.docs)
+            case Text(targets, _, False) if not any(each.field.name in self._source.inexact for each in targets):
+                return sum(self._least(each) for each in targets)
+        known = self.known(plan)
+        return self._source.docs if known is None else known
 
     def effort(self, plan: Plan) -> int:
         """About so many documents are looked at to find the best; of a phrase, also at where its words are."""
         match plan:
             case AllOf(parts):
-                return min(map(self.effort, parts))
+                return min(map(self.effort, parts), default=self._source.docs)
             case AnyOf(parts):
                 return sum(map(self.effort, parts))
             case Text(targets, phrase, False):
                 return sum(self._target_effort(each, phrase=phrase) for each in targets)
         return self.most(plan)
 
+    def _least(self, target: Target) -> int:
+        return min(self._source.frequency(target.field, token) for token in target.tokens)
+
     def _target_effort(self, target: Target, *, phrase: bool) -> int:
-        found = min(self._source.frequency(target.field, token) for token in target.tokens)
+        found = self._least(target)
         return found * _PLACES if phrase and len(target.tokens) > 1 else found
 
     def _scored_target(
@@ -295,6 +308,16 @@ class Translator:
         parts = [Text((each,), plan.phrase, plan.prefix) for each in plan.targets] if isinstance(plan, Text) else [plan]
         pairs = [self.pair(part) for part in parts]
         return [pair.doubt for pair in pairs if not pair.exact]
+
+
+def addends(plan: Plan) -> int:
+    """So many numbers are added for a score, at most."""
+    match plan:
+        case AllOf(parts) | AnyOf(parts):
+            return sum(map(addends, parts))
+        case Text(targets):
+            return max(len(target.tokens) for target in targets)
+    return 0
 
 
 def _joined(pairs: Sequence[Pair], join: Callable[[Sequence[tantivy.Query]], tantivy.Query]) -> Pair:

@@ -10,9 +10,10 @@ the documents in the order of offsets the nearest rows are asked for first: Tant
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import tantivy
 
@@ -21,21 +22,21 @@ from indexers.companion.layout import ROW
 from search.engine.model import Over
 from search.engine.sorting import SortKey, SortValue, ordered, place_of
 from search.engine.source import U64_MAX, Query, Source, both, unscored, without
+from search.engine.stretches import Foremost
 from search.engine.ties import leading, ties, together
 from streams_node.schema.search_config import Kind
 
 _Values = tuple[SortValue, ...]
-_Found = tuple[Any, Any]  # a value or a score, and the address of a document
-_Windows = Iterable[list[_Found]]  # in order
+Found = tuple[Any, Any]  # a value or a score, and the address of a document
+_Windows = Iterable[list[Found]]  # in order
+_W = TypeVar("_W", bound="Walker")
+_Walk = Callable[[_W, tantivy.Query, _Values | None], Iterator[_Values]]  # documents of a query behind a place
 Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort values off the records, by seq
 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
+_ORDERED = {Kind.INTEGER, Kind.FLOAT, Kind.DATE}  # of whose values companions have bounds
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
-_BEST_MIN, _BEST_SHARE = 512, 1024  # of one word; of a frequent one so many of its documents, mostly all of a score
-_WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
-_FREQUENT = 1 << 17  # documents: to sort them takes longer than to ask whether that may be of use
-_TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
-_SCATTERED = 8  # times as many documents between some rows as there are rows
+FREQUENT = 1 << 17  # documents: to look at all of them takes longer than to look at those of some companions
 _NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
 _FEW = 1024  # documents: to look at all of them takes no longer
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
@@ -49,18 +50,25 @@ class TimeOver(Exception):
 
 
 class Walker:
-    """Walks over one view. `rows` are the first and the last one that documents of queries may have.
+    """Walks over one view, among entries of a stream. `rows` are the first and the last one that they may be.
 
-    `most` says how many documents a query may have, if that is known to be less than all.
+    `most` says how many documents a query may have, if that is known to be less than all; `effort` how many are about
+    to be looked at for it.
     """
 
-    def __init__(self, source: Source, read: Read, over: Over, size: int, rows: tuple[int, int], most: int) -> None:
+    def __init__(
+        self, source: Source, stream: int, read: Read, over: Over, size: int, rows: tuple[int, int], most: int,
+        effort: int,
+    ) -> None:  # fmt: skip
         self._source = source
+        self._stream = stream
         self._searcher = source.searcher
         self._read = read
         self._over = over
         self._window = max(WINDOW_MIN, size + 1)
         self._bounds = rows
+        self._most = most
+        self._effort = effort
         self._near = _NEAR if most > _FEW else U64_MAX
 
     def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
@@ -119,10 +127,57 @@ class Walker:
             yield from self._under(None, without_value, rest, None if after is None else after[1:])
         if after is None or after[0] is not None or key.descending:
             valued = after if after is not None and after[0] is not None else None
-            yield from self._with_value(query, columns, key, rest, valued)
+            yield from self._valued(query, columns, (key, *rest), valued)
         if not full and not key.descending:
             inner = after[1:] if after is not None and after[0] is None else None
             yield from self._under(None, without_value, rest, inner)
+
+    def _valued(
+        self, query: tantivy.Query, columns: ColumnsOf, keys: Sequence[SortKey], after: _Values | None
+    ) -> Iterator[_Values]:
+        """Documents with a value."""
+        key, rest = keys[0], keys[1:]
+
+        def walk(walker: Walker, part: tantivy.Query, after: _Values | None) -> Iterator[_Values]:
+            return walker.with_value(part, columns, key, rest, after)
+
+        return self._newest_first(query, key, after, 0, walk)
+
+    def _newest_first(
+        self, query: tantivy.Query, key: SortKey, after: _Values | None, wanted: int, walk: _Walk[Self]
+    ) -> Iterator[_Values]:
+        """All documents of a walk; of companions that are one after another only the first, as far as they go."""
+        first = self._foremost(key, wanted, after)
+        if first is not None:
+            part = both(query, unscored(self._source.spans_query(first.spans)))
+            for row in walk(self._within(first), part, after):
+                if row[0] is None or not _is_before(key, row[0], first.bound):
+                    break
+                yield row
+                after = row
+        yield from walk(self, query, after)
+
+    @staticmethod
+    def foremost(source: Source, stream: int, key: SortKey, wanted: int = 0) -> Foremost | None:
+        """Companions with the first values of a key, where bounds tell; of so many entries or more."""
+        if key.by != "offset" and (key.field is None or key.field.kind not in _ORDERED):
+            return None
+        return source.foremost(key.field, stream, max(wanted, _NEAR), descending=key.descending)
+
+    def _foremost(self, key: SortKey, wanted: int, after: _Values | None) -> Foremost | None:
+        found = None
+        if self._effort >= FREQUENT:
+            found = self.foremost(self._source, self._stream, key, wanted)
+        if found is None or after is None or after[0] is None:
+            return found
+        return found if _is_before(key, after[0], found.bound) else None
+
+    def _within(self, some: Foremost) -> Self:
+        """Walks over these companions only."""
+        found = copy(self)
+        found._bounds = min(first for first, _ in some.spans), max(end for _, end in some.spans) - 1  # noqa: SLF001
+        found._effort = min(self._effort, some.entries)  # noqa: SLF001
+        return found
 
     def _under(
         self, value: SortValue, query: tantivy.Query, rest: Sequence[SortKey], after: _Values | None
@@ -136,7 +191,7 @@ class Walker:
         for row in rows:
             yield (value, *row)
 
-    def _with_value(
+    def with_value(
         self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], after: _Values | None
     ) -> Iterator[_Values]:
         if not self._source.single(columns):
@@ -228,72 +283,15 @@ class Walker:
         elif after is None or after[0] is not None:
             yield from self._grouped([[*chain.from_iterable(every)][::-1]], keys, after)
 
-    def _scored(self, query: tantivy.Query, window: int, offset: int, *, count: bool = True) -> list[_Found]:
+    def _scored(self, query: tantivy.Query, window: int, offset: int, *, count: bool = True) -> list[Found]:
         """With a count Tantivy looks at every document, so that scores are the same ones for every window."""
         self._check()
-        return list(self._searcher.search(query, limit=window, offset=offset, count=count).hits)
+        found: Any = self._searcher.search(query, limit=window, offset=offset, count=count)  # its types lack `count`
+        if count:
+            self._most = min(self._most, found.count)
+        return list(found.hits)
 
-    def best(
-        self, word: tantivy.Query, frequency: int, keys: Sequence[SortKey], after: _Values | None
-    ) -> Iterator[_Values]:
-        """As `walk` by score, best first, of one word: a document has one score, however many others are looked at.
-
-        Mostly many documents score alike, so it takes the first of these in the order of the other keys.
-        """
-        if after is not None and after[0] is None:
-            after = None  # null comes first
-        size = max(self._window, _BEST_MIN, frequency // _BEST_SHARE)
-        if frequency <= _WHOLE_MAX:
-            size = frequency + 1
-        found = self._scored(word, size, 0, count=False)
-        if len(found) < size:
-            yield from self._grouped([found], keys, after)
-            return
-        more = self._windows(lambda window, offset: self._scored(word, window, size + offset, count=False), 4 * size)
-        rest, tied = chain([found], more), found[-1][0]
-        may_be_next = after is None or float(after[0] or 0.0) >= tied
-        if may_be_next and (frequency < _FREQUENT or self._is_common(word, tied)):
-            yield from self._grouped([[each for each in found if each[0] > tied]], keys, after)
-            inner = after[1:] if after is not None and after[0] == tied else None
-            last = yield from self._tied(word, tied, keys[1:], inner)
-            after = after if last is None else (tied, *last)
-            rest = chain([[each for each in found if each[0] <= tied]], more)
-        yield from self._grouped(rest, keys, after)
-
-    def _is_common(self, word: tantivy.Query, score: float) -> bool:
-        """Whether enough of the last documents score so."""
-        seqs = [int(row[0] or 0) for row in islice(self._by_offset(word, SortKey("offset"), None), _TIED_MIN)]
-        scores = self._scores(word, seqs) or {}
-        return [*scores.values()].count(score) * _TIED_SHARE >= _TIED_MIN
-
-    def _tied(
-        self, word: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None
-    ) -> Generator[_Values, None, _Values | None]:
-        """The documents that score so, up to a place that is returned: as far as they are not rare among all."""
-        rows, count = self.walk(word, keys, after), _TIED_MIN
-        while chunk := list(islice(rows, count)):
-            scores = self._scores(word, [int(row[-1] or 0) for row in chunk])
-            if scores is None:
-                break
-            kept = [row for row in chunk if scores[int(row[-1] or 0)] == score]
-            yield from ((score, *row) for row in kept)
-            after = chunk[-1]
-            if len(kept) * _TIED_SHARE < len(chunk):
-                break
-            count = min(WINDOW_MAX, count * 4)
-        return after
-
-    def _scores(self, word: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
-        """The scores of documents, by their seqs; None when too many others lie between them."""
-        query = both(word, unscored(self._source.rows_query(min(seqs), max(seqs))))
-        size = _SCATTERED * len(seqs)
-        found = self._scored(query, size, 0, count=False)
-        if len(found) == size:
-            return None
-        among = self._source.values(ROW, [address for _, address in found])
-        return {int(seq): score for seq, (score, _) in zip(among, found, strict=True)}
-
-    def _windows(self, fetch: Callable[[int, int], list[_Found]], least: int = 0) -> _Windows:
+    def _windows(self, fetch: Callable[[int, int], list[Found]], least: int = 0) -> _Windows:
         window, offset = max(self._window, least), 0
         while True:
             found = fetch(window, offset)
@@ -366,7 +364,7 @@ class Walker:
         assert key.field is not None  # noqa: S101 - a key of a field has one
         return self._source.values(self._source.layout.of(key.field.name).column, addresses)
 
-    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, window: int, offset: int = 0) -> list[_Found]:
+    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, window: int, offset: int = 0) -> list[Found]:
         self._check()
         order = tantivy.Order.Desc if key.descending else tantivy.Order.Asc
         return list(
@@ -408,6 +406,12 @@ def _held(columns: ColumnsOf, value: SortValue) -> SortValue:
 def _in_index(keys: Sequence[SortKey]) -> bool:
     """Whether their values can be had without the records."""
     return all(key.by == "offset" or (key.by == "field" and _numeric(key)) for key in keys)
+
+
+def _is_before(key: SortKey, value: SortValue, bound: float) -> bool:
+    """Of values that are numbers, in the order of the key."""
+    number = float(value) if isinstance(value, float) else int(value or 0)
+    return number > bound if key.descending else number < bound
 
 
 def _numeric(key: SortKey) -> bool:

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from indexers.companion import View
-from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKey, after_of, shower, sort_of, walk
+from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKey, after_of, best, shower, sort_of, walk
 from search.engine import scan as scan_module
 from search.engine import search as search_module
 from search.engine.sorting import place_of
+from search.engine.source import Source
+from search.engine.stretches import Foremost
 from search.engine.translate import Translator
 from search.language import Plan, QueryError, query
 from tests.engine.world import (
@@ -32,6 +34,14 @@ NAMES = ["eventTime", "level", "status", "dur", "ok", "tags", "service", "ts", "
 QUERIES = 12  # of one world: to build it costs more
 
 
+def set_steps(monkeypatch: pytest.MonkeyPatch, steps: dict[str, int]) -> None:
+    for name, value in steps.items():
+        rooms = [room for room in (walk, best) if hasattr(room, name)]
+        assert rooms, name
+        for room in rooms:
+            monkeypatch.setattr(room, name, value)
+
+
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world is small: so windows and batches are, too, and every loop goes round."""
@@ -42,12 +52,11 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "_NEAR": 3,
         "_FEW": 2,
         "_SCORED_MIN": 3,
+        "_LED_MIN": 3,
         "_BEST_MIN": 2,
         "_WHOLE_MAX": 1,
-        "_LED_MIN": 3,
     }
-    for name, value in steps.items():
-        monkeypatch.setattr(walk, name, value)
+    set_steps(monkeypatch, steps)
     monkeypatch.setattr(search_module, "VERIFIED_AT_ONCE", 2)
     monkeypatch.setattr(scan_module, "_AT_ONCE", 5)
 
@@ -90,9 +99,10 @@ def hits(found: Sequence[Page]) -> list[Hit]:
     return [hit for page in found for hit in page.hits]
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_pages_are_what_the_evaluator_finds(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(30))
+def test_pages_are_what_the_evaluator_finds(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
+    set_steps(monkeypatch, {"FREQUENT": draw.choice([0, 1 << 17])})
     world = built(tmp_path / "world", random_records(draw), draw, stitched=draw.random() < 0.7)
     for _ in range(QUERIES):
         plan = random_plan(draw)
@@ -104,9 +114,10 @@ def test_pages_are_what_the_evaluator_finds(seed: int, tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", range(30))
+def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
+    set_steps(monkeypatch, {"FREQUENT": draw.choice([0, 1 << 17])})
     world = built(tmp_path / "world", random_records(draw), draw)
     for _ in range(QUERIES):
         plan = random_plan(draw)
@@ -129,7 +140,7 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path) -> None:
     [
         {"_BEST_MIN": 2, "_TIED_MIN": 2, "_TIED_SHARE": 10**9},
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 1},
-        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "_FREQUENT": 100},
+        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "FREQUENT": 100},
         {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2},
         {"_BEST_MIN": 9999},
         {"_WHOLE_MAX": 2999},
@@ -140,8 +151,7 @@ def test_the_best_of_one_word_are_the_first_of_all(
     steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tantivy skips blocks of documents that cannot be among the best; many have one score, in several segments."""
-    for name, value in steps.items():
-        monkeypatch.setattr(walk, name, value)
+    set_steps(monkeypatch, steps)
     draw = random.Random(5)
     common = ["card"] * 8 + ["bank"] * 3 + ["other"] * 40 + ["rare"]
     records: list[Any] = [
@@ -181,6 +191,63 @@ def test_the_best_of_one_word_are_the_first_of_all(
     assert [walked(*each) for each in asked] == quick
     assert used
     assert None not in used
+
+
+def test_of_companions_in_the_order_of_time_the_newest_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All pages are what they are when all companions are walked at once; the first ones are not."""
+    steps = {"FREQUENT": 0, "_NEAR": 200, "_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_FEW": 2}
+    set_steps(monkeypatch, steps)
+    draw = random.Random(6)
+    common = ["card"] * 8 + ["bank"] * 3 + ["other"] * 40 + ["rare"]
+    records: list[Any] = [
+        {
+            "message": " ".join(draw.choices(common, k=draw.choice([3, 8, 8, 20]))),
+            "eventTime": 1_774_433_040_000 + 1000 * at + draw.randrange(20_000),  # some are in the next companion
+            "dur": draw.random(),
+            "level": draw.choice(["info", "warn"]),
+        }
+        for at in range(3000)
+    ]
+    (tmp_path / "world").mkdir()
+    packs = [
+        pack(tmp_path / "world", STREAM, [Entry(seq, seq, records[seq]) for seq in range(first, first + 200)])
+        for first in range(0, 3000, 200)
+    ]
+    draw.shuffle(packs)
+    searcher = Searcher([View(packs, tmp_path / "view")], CONFIG, 1)
+    found, looked = Source.foremost, list[bool]()
+
+    def noted(self: Source, *args: Any, **kwargs: Any) -> Foremost | None:
+        first = found(self, *args, **kwargs)
+        looked.append(first is not None)
+        return first
+
+    def walked(q: str, sort: list[str] | None, size: int) -> list[tuple[int, ...]]:
+        plan, after, rows = query(q, CONFIG), None, list[tuple[int, ...]]()
+        keys = sort_of(sort, plan, CONFIG)
+        while True:
+            ask = Ask(plan=plan, stream=STREAM, spans=[(0, 2950)], sort=keys, after=after, size=size,
+                      records=lambda seqs: {seq: records[seq] for seq in seqs})  # fmt: skip
+            page = searcher.page(ask)
+            rows += [(hit.seq,) for hit in page.hits]
+            if len(page.hits) < size:
+                return rows
+            after = after_of(shower(keys)(page.hits[-1].sort, str(page.hits[-1].seq)), keys, int)
+
+    sorts = (None, ["eventTime", "offset"], ["eventTime:asc"], ["_score", "offset"], ["_score", "eventTime:asc"],
+             ["dur"], ["level", "eventTime"], ["eventTime", "_score"])  # fmt: skip
+    texts = ("message:card", 'message:"card bank"', "card bank rare", "card AND level:info", "level:info", "dur:>0.01")
+    asked = [(q, sort, size) for q in texts for sort in sorts for size in (7, 200)]
+    monkeypatch.setattr(Source, "foremost", noted)
+    quick = [walked(*each) for each in asked]
+    assert any(looked)
+    assert not all(looked)
+    monkeypatch.setattr(Source, "foremost", lambda *_, **__: None)
+    monkeypatch.setattr(search_module, "_ADDENDS_MAX", -1)
+    for each, rows in zip(asked, quick, strict=True):
+        assert walked(*each) == rows, each
 
 
 def test_scores_need_one_view(tmp_path: Path) -> None:
@@ -288,3 +355,27 @@ def test_the_effort_of_a_search_is_the_documents_that_it_looks_at(tmp_path: Path
     assert effort("title:three", ["dur"]) > effort("title:three")
     assert effort("dur:>1", ["dur"]) > many
     assert effort("title:one", end=2) == effort('title:"one two"', end=2) == 2  # others are other streams'
+
+
+def test_the_effort_of_the_newest_by_time_is_that_of_the_newest_companions(tmp_path: Path) -> None:
+    packs = [
+        pack(
+            tmp_path,
+            STREAM,
+            [Entry(seq, seq, {"eventTime": 1000 * seq, "level": "info"}) for seq in range(at, at + 50)],
+        )
+        for at in range(0, 500, 50)
+    ]
+    searcher = Searcher([View(packs, tmp_path / "view")], CONFIG, 1)
+
+    def effort(q: str, sort: str, size: int = 2) -> int:
+        plan = query(q, CONFIG)
+        return searcher.effort(
+            Ask(plan=plan, stream=STREAM, spans=[(0, 500)], sort=sort_of([sort], plan, CONFIG), size=size,
+                records=lambda _: {})
+        )  # fmt: skip
+
+    assert effort("level:info", "eventTime") == effort("level:info", "eventTime:asc") < 500
+    assert effort("level:info", "eventTime", size=200) >= 500  # they may not be enough
+    assert effort("level:info AND has:eventTime", "eventTime") >= 500  # nobody knows how many these are
+    assert effort("level:info", "level") >= 500

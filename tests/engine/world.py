@@ -122,7 +122,12 @@ _POOLS: dict[str, Callable[[random.Random], Any]] = {
 def random_records(draw: random.Random, most: int = 60) -> list[Any]:
     """`odd`: how often something is missing, wrong, or several."""
     odd = draw.choice([0.0, 0.05, 0.4])
-    return [_record(draw, odd) for _ in range(draw.randint(0, most))]
+    found = [_record(draw, odd) for _ in range(draw.randint(0, most))]
+    if draw.random() < 0.4:
+        for at, record in enumerate(found):
+            if isinstance(record, dict) and isinstance(record.get("eventTime"), str | int):
+                record["eventTime"] = 1774433040000 + 1000 * at + draw.randrange(5000)  # about in the order of entries
+    return found
 
 
 def _record(draw: random.Random, odd: float) -> Any:

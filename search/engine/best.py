@@ -1,0 +1,130 @@
+"""Documents of a view by score, best first: of one word, or where the order of adding does not change a score.
+
+Mostly many documents score alike, and a page shows the newest of them. To have all that score so only to sort them may
+take as long as the search itself, so they are looked for among the newest entries first, where companions are one after
+another; or among the first by the other keys, where enough of them score so.
+"""
+
+import math
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import tantivy
+
+from indexers.companion.layout import ROW
+from search.engine.sorting import SortKey, SortValue
+from search.engine.source import both, unscored
+from search.engine.walk import FREQUENT, WINDOW_MAX, Found, Walker
+
+_Values = tuple[SortValue, ...]
+
+_BEST_MIN = 512  # of these mostly all score alike, or all of those that do are among them
+_WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
+_TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
+_SCATTERED = 8  # times as many documents between some rows as there are rows
+
+
+class _Window(NamedTuple):
+    """Documents of a score among the best up to `end`, and whether there may be more behind these."""
+
+    alike: list[Found]
+    end: int
+    more: bool
+
+
+class Best(Walker):
+    """Walks by score."""
+
+    def best(
+        self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None, *, count: bool
+    ) -> Iterator[_Values]:
+        """As `walk`, where a document has the same score whatever else is asked for beside it."""
+        if after is not None and after[0] is None:
+            after = None  # null comes first
+        size, seen, done = max(self._window, _BEST_MIN), 0, math.inf
+        if self._most <= _WHOLE_MAX:
+            size = self._most + 1
+        while True:
+            found = self._scored(query, size, seen, count=count)
+            seen += size
+            last = found[-1][0] if len(found) == size else -math.inf  # others may score so, too
+            yield from self._grouped([[each for each in found if last < each[0] < done]], keys, after)
+            if len(found) < size:
+                return
+            if last < done and (after is None or float(after[0] or 0.0) >= last):
+                inner = after[1:] if after is not None and after[0] == last else None
+                known = _Window([each for each in found if each[0] == last], seen, more=True)
+                yield from ((last, *row) for row in self._alike(query, last, keys[1:], inner, known))
+            done = min(done, last)
+            size = min(WINDOW_MAX, size * 4)
+
+    def _alike(
+        self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
+    ) -> Iterator[_Values]:
+        """The documents of a score, of which some are known."""
+        field = keys[0].field
+
+        def walk(walker: Best, part: tantivy.Query, after: _Values | None) -> Iterator[_Values]:
+            window = known if walker is self else walker.window(part, score)
+            return walker.of_score(part, score, keys, after, window)
+
+        if field is not None and not self._source.full(self._source.layout.of(field.name)):
+            return walk(self, query, after)
+        wanted = self._window * self._source.docs // len(known.alike)  # so many have a page of them, if evenly spread
+        return self._newest_first(query, keys[0], after, wanted, walk)
+
+    def window(self, query: tantivy.Query, score: float, size: int = _BEST_MIN, offset: int = 0) -> _Window:
+        found = self._scored(query, size, offset, count=False)
+        more = len(found) == size and found[-1][0] >= score
+        return _Window([each for each in found if each[0] == score], offset + size, more)
+
+    def of_score(
+        self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
+    ) -> Iterator[_Values]:
+        """As `_alike`, all at once."""
+        if known.more and self._most > _WHOLE_MAX and (self._effort < FREQUENT or self._is_common(query, score)):
+            after, more = yield from self._tied(query, score, keys, after)
+            if not more:
+                return
+        found, size = list(known.alike), _BEST_MIN
+        while known.more:
+            size = min(WINDOW_MAX, size * 4)
+            known = self.window(query, score, size, known.end)
+            found += known.alike
+        place = None if after is None else (score, *after)
+        for _, *row in self._grouped([found], (SortKey("score"), *keys), place):
+            yield tuple(row)
+
+    def _is_common(self, query: tantivy.Query, score: float) -> bool:
+        """Whether enough of the last documents score so."""
+        rows = self.walk(query, [SortKey("offset")], None)
+        scores = self._scores(query, [int(row[0] or 0) for row in islice(rows, _TIED_MIN)]) or {}
+        return [*scores.values()].count(score) * _TIED_SHARE >= _TIED_MIN
+
+    def _tied(
+        self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None
+    ) -> Generator[_Values, None, tuple[_Values | None, bool]]:
+        """The documents that score so, as far as these are not rare: up to where, and whether there may be more."""
+        rows, count = self.walk(query, keys, after), _TIED_MIN
+        while chunk := list(islice(rows, count)):
+            scores = self._scores(query, [int(row[-1] or 0) for row in chunk])
+            if scores is None:
+                return after, True
+            kept = [row for row in chunk if scores[int(row[-1] or 0)] == score]
+            yield from kept
+            after = chunk[-1]
+            if len(kept) * _TIED_SHARE < len(chunk):
+                return after, True
+            count = min(WINDOW_MAX, count * 4)
+        return after, False
+
+    def _scores(self, query: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
+        """The scores of documents, by their seqs; None when too many others lie between them."""
+        part = both(query, unscored(self._source.rows_query(min(seqs), max(seqs))))
+        size = _SCATTERED * len(seqs)
+        found = self._scored(part, size, 0, count=False)
+        if len(found) == size:
+            return None
+        among = self._source.values(ROW, [address for _, address in found])
+        return {int(seq): score for seq, (score, _) in zip(among, found, strict=True)}

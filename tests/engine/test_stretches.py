@@ -1,0 +1,46 @@
+"""Which companions have what comes first."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from search.engine.stretches import Stretch, foremost
+
+_Known = list[tuple[Stretch, list[int]]]  # companions, and the values in them
+
+
+def companions() -> st.SearchStrategy[_Known]:
+    def one(number: int, offsets: list[int], wide: int) -> tuple[Stretch, list[int]]:
+        values = [10 * number + offset for offset in offsets]
+        return Stretch([(100 * number, 100 * number + len(values))], min(values) - wide, max(values) + wide), values
+
+    made = st.builds(one, st.integers(0, 9), st.lists(st.integers(0, 25), min_size=1, max_size=9), st.integers(0, 2))
+    return st.lists(made, max_size=8, unique_by=lambda each: each[0].spans[0])
+
+
+@given(known=companions(), wanted=st.integers(1, 40), descending=st.booleans())
+def test_no_other_companion_has_anything_before_the_bound(known: _Known, wanted: int, *, descending: bool) -> None:
+    first = foremost([each for each, _ in known], wanted, descending=descending)
+    if first is None:
+        return
+    inside = set(first.spans)
+    others = [value for each, values in known if each.spans[0] not in inside for value in values]
+    assert all(value <= first.bound if descending else value >= first.bound for value in others)
+    total = sum(each.entries for each, _ in known)
+    assert wanted <= first.entries <= total / 2
+    assert first.entries == sum(end - begin for begin, end in first.spans)
+
+
+def test_what_is_in_no_order_is_not_split() -> None:
+    alike = [Stretch([(at, at + 10)], 0, 9) for at in range(0, 100, 10)]
+    assert foremost(alike, 10, descending=True) is None
+    assert foremost(alike, 10, descending=False) is None
+    assert foremost([], 10, descending=True) is None
+
+
+def test_the_newest_are_foremost() -> None:
+    known = [Stretch([(at, at + 10)], at, at + 9) for at in range(0, 100, 10)]
+    newest, oldest = foremost(known, 15, descending=True), foremost(known, 15, descending=False)
+    assert newest is not None
+    assert oldest is not None
+    assert (sorted(newest.spans), newest.bound) == ([(80, 90), (90, 100)], 79)
+    assert (sorted(oldest.spans), oldest.bound) == ([(0, 10), (10, 20)], 20)
