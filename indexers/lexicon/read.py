@@ -1,9 +1,8 @@
 """Reads lexicon runs: pages of distinct keys, and the objects of one."""
 
-import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -33,6 +32,12 @@ class Lexicon(RunReader):
 
         `among`: only those that one of these sources holds, by their index in `objects`.
         """
+        return chain.from_iterable(self.blocks(stream, after, among=among))
+
+    def blocks(
+        self, stream: int, after: str | None = None, *, among: frozenset[int] | None = None
+    ) -> Iterator[list[str]]:
+        """The same in lists, none of which is empty."""
         rows = _FIRST_ROWS
         columns = ("stream", "key") if among is None else ("stream", "key", "objects")
         for number in self.groups_within([(stream, stream), (after, None)]):
@@ -47,7 +52,8 @@ class Lexicon(RunReader):
                 if among is not None:
                     sources = table.column("objects").chunk(0).slice(at, len(some)).to_pylist()
                     some = [key for key, held in zip(some, sources, strict=True) if not among.isdisjoint(held)]
-                yield from some
+                if some:
+                    yield some
 
     def objects_of(self, stream: int, key: str) -> list[str]:
         """The objects that hold entries with this key; all others of the run hold none."""
@@ -65,18 +71,34 @@ class Lexicon(RunReader):
 
 def key_page(lexicons: Sequence[Lexicon], stream: int, *, after: str | None = None, limit: int) -> KeyPage:
     """The first `limit` distinct keys behind `after` in all of the runs."""
-    merged = heapq.merge(*(lexicon.keys(stream, after) for lexicon in lexicons))
-    keys = list[str]()
-    for key, _ in groupby(merged):
-        if len(keys) == limit:
-            return KeyPage(keys, keys[-1] if keys else after)
-        keys.append(key)
-    return KeyPage(keys, None)
+    keys = first_keys([lexicon.blocks(stream, after) for lexicon in lexicons], limit + 1)
+    if len(keys) <= limit:
+        return KeyPage(keys, None)
+    return KeyPage(keys[:limit], keys[limit - 1] if limit else after)
+
+
+def first_keys(runs: Sequence[Iterator[list[str]]], most: int) -> list[str]:
+    """The first distinct keys of all runs, in order: each time those that no run can have one before any more."""
+    found, begun = list[str](), [(block, run) for run in runs if (block := next(run, []))]
+    while begun and len(found) < most:
+        last = min(block[-1] for block, _ in begun)
+        some, left = set[str](), list[tuple[list[str], Iterator[list[str]]]]()
+        for block, run in begun:
+            at = bisect_right(block, last)
+            some.update(block[:at])
+            rest = block[at:] or next(run, [])
+            if rest:
+                left.append((rest, run))
+        found += sorted(some)
+        begun = left
+    return found[:most]
 
 
 def _stretch(table: Any, stream: int) -> tuple[int, int]:
     """The rows of a stream in a table that is sorted by it."""
     streams = table.column("stream").chunk(0)
+    if len(streams) and streams[0].as_py() == stream == streams[-1].as_py():
+        return 0, len(streams)
     rows = range(len(streams))
     start = bisect_left(rows, stream, key=lambda row: streams[row].as_py())
     return start, bisect_right(rows, stream, lo=start, key=lambda row: streams[row].as_py())

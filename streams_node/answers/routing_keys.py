@@ -8,11 +8,9 @@ Keeps    keys come in the order of their UTF-8, each once, and none of entries t
 """
 
 import asyncio
-import heapq
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from streams_node.answers.keys import Collected, Remembered, Stretch, sealed_keys
@@ -176,13 +174,14 @@ class _Page:
         some = share.shared or share.first > 0  # an object may have more covers of the stream than these
 
         def work(readers: "Mapping[str, RunReader]") -> tuple[list[str], set[str], float]:
+            from indexers.lexicon import first_keys  # noqa: PLC0415 - whoever has an open run has loaded it
+
             began = time.monotonic()
-            runs = [
-                cast("Lexicon", reader).keys(stream, asked.after, among=frozenset(ordinals[made]) if some else None)
+            found = [
+                cast("Lexicon", reader).blocks(stream, asked.after, among=frozenset(ordinals[made]) if some else None)
                 for made, reader in readers.items()
             ]
-            keys = islice((key for key, _ in groupby(heapq.merge(*runs))), asked.limit + 1)
-            return list(keys), set(readers), time.monotonic() - began
+            return first_keys(found, asked.limit + 1), set(readers), time.monotonic() - began
 
         try:
             (keys, read, seconds), taken = await self._runs.read(list(objects.values()), "lexicon", work)

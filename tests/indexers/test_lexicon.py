@@ -1,4 +1,5 @@
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexers import lexicon
-from indexers.lexicon import Lexicon, key_page
+from indexers.lexicon import Lexicon, first_keys, key_page
 from tests.indexers.files import GOLDEN, TRICKY, in_memory, object_name, peak_of_memory
 
 Rows = list[tuple[int, str | None]]
@@ -148,3 +149,27 @@ def test_the_golden_run_is_read() -> None:
 
 if __name__ == "__main__":
     (GOLDEN / "lexicon-1.parquet").write_bytes(built(GOLDEN_OBJECTS))
+
+
+@given(
+    st.lists(st.lists(st.sets(st.text("ab\ud800é", max_size=3), min_size=1), max_size=4), max_size=5),
+    st.integers(0, 40),
+)
+def test_the_first_keys_of_runs_are_those_of_all_of_them(drawn: list[list[set[str]]], most: int) -> None:
+    """Blocks of a run follow one another; the same key may be in several runs."""
+    every = [sorted(set().union(*run)) for run in drawn]
+    asked = 0
+
+    def blocks(keys: list[str], sizes: list[int]) -> Iterator[list[str]]:
+        nonlocal asked
+        for size in sizes:
+            some, keys = keys[:size], keys[size:]
+            if some:
+                asked += 1
+                yield some
+        if keys:
+            yield keys
+
+    runs = [blocks(keys, [len(each) for each in run]) for keys, run in zip(every, drawn, strict=True)]
+    assert first_keys(runs, most) == sorted(set().union(*every))[:most]
+    assert most or asked <= len(runs)  # no more than the first block of each
