@@ -115,6 +115,8 @@ def _joined(facts: Sequence[FieldFacts]) -> FieldFacts:
         inexact=sum(each.inexact for each in facts),
         least=min((each.least for each in known if each.least), key=_number, default=None),
         most=max((each.most for each in known if each.most), key=_number, default=None),
+        full=all(each.full for each in facts),
+        single=all(each.single for each in facts),
     )
 
 

@@ -57,6 +57,8 @@ class FieldFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     inexact: int = 0
     least: str | None = None
     most: str | None = None
+    full: bool = False  # every document is known to have a value in its column
+    single: bool = False  # none is known to have several
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):

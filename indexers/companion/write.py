@@ -135,13 +135,17 @@ class _Facts:
 
     def __init__(self, columns: ColumnsOf) -> None:
         self._columns = columns
+        self._rows = 0
         self._docs = 0
+        self._several = False
         self.inexact = 0
         self._least: Any = None
         self._most: Any = None
 
     def note(self, column: Column) -> None:
+        self._rows += len(column)
         self._docs += column.present()
+        self._several = self._several or bool(column.many)
         if self._columns.field.kind in _BOUNDED:
             least, most = _bounds(column, self._columns.field.kind)
             if least is not None:
@@ -156,6 +160,8 @@ class _Facts:
             inexact=self.inexact,
             least=None if self._least is None else repr(self._least),
             most=None if self._most is None else repr(self._most),
+            full=self._docs == self._rows and not self.inexact,
+            single=not self._several and not self.inexact,
         )
 
 

@@ -20,6 +20,7 @@ from search.engine.walk import FREQUENT, WINDOW_MAX, Found, Walker
 _Values = tuple[SortValue, ...]
 
 _BEST_MIN = 512  # of these mostly all score alike, or all of those that do are among them
+_COUNTED_MIN = 1024  # and of several words or a phrase, where another search costs more than more hits
 _WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _SCATTERED = 8  # times as many documents between some rows as there are rows
@@ -42,7 +43,7 @@ class Best(Walker):
         """As `walk`, where a document has the same score whatever else is asked for beside it."""
         if after is not None and after[0] is None:
             after = None  # null comes first
-        size, seen, done = max(self._window, _BEST_MIN), 0, math.inf
+        size, seen, done = max(self._window, _BEST_MIN, _COUNTED_MIN if count else 0), 0, math.inf
         if self._most <= _WHOLE_MAX:
             size = self._most + 1
         while True:

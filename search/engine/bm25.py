@@ -6,9 +6,10 @@ score is its boost times the sum over its words of
     idf * 2.2 * n / (n + 1.2 * (0.25 + 0.75 * length / average))        idf = ln(1 + (docs - df + 0.5) / (df + 0.5))
 
 with n the word's occurrences in all values of the field, and `length` the words in them, rounded down to what Tantivy
-keeps in a byte. A phrase scores as its words do: that they stand side by side is a condition. A beginning of a word
-scores 1, and a keyword its idf. `docs`, `df` and `average` are those of all documents of the view, of trimmed entries
-and of other streams too; the tail does not change them. Without a view they are those of the tail.
+keeps in a byte. A phrase scores as one word that occurs as often as it does, with the sum of its words' idf; one that
+ends in the beginning of a word, as its words do. Such a beginning scores 1, and a keyword its idf. `docs`, `df` and
+`average` are those of all documents of the view, of trimmed entries and of other streams too; the tail does not change
+them. Without a view they are those of the tail.
 """
 
 import math
@@ -111,6 +112,8 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
     if len(target.tokens) == 1 and not clause.prefix:
         return WordScore(target, version, statistics)
     tokens, average = _tokens(target.field, version), statistics.average(target.field)
+    if clause.phrase and not clause.prefix:
+        return _phrase(target, sum(weight for _, weight in weights), version, average)
 
     def score(record: object) -> float | None:
         if not matches(record):
@@ -123,6 +126,20 @@ def _target(clause: Text, target: Target, version: int, statistics: Statistics) 
                 return None
             total += weight * (1 + K1) * count / (count + norm)
         return total * target.boost
+
+    return score
+
+
+def _phrase(target: Target, weight: float, version: int, average: float) -> Score:
+    read, wanted = values(target.field, version), list(target.tokens)
+
+    def score(record: object) -> float | None:
+        said = [words(str(value)) for value in read(record)]
+        count = sum(text[at : at + len(wanted)] == wanted for text in said for at in range(len(text) - len(wanted) + 1))
+        if not count:
+            return None
+        norm = _norm(sum(map(len, said)), average)
+        return weight * (1 + K1) * count / (count + norm) * target.boost
 
     return score
 

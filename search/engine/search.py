@@ -27,6 +27,7 @@ from streams_node.schema.search_config import Field, SearchConfig
 
 _Values = tuple[SortValue, ...]
 VERIFIED_AT_ONCE = 32  # entries that are read together, at first; then four times as many
+_SCORES_KEPT = 64  # functions from a record to its score
 _ADDENDS_MAX = 2  # of a score: that of more depends on the order in which Tantivy adds them
 _VALUED = 3  # times as long as by its score it takes to sort a document by a value
 VERIFIED_MAX = 2_000  # and so many at most; also, so many are read only to count them
@@ -47,6 +48,7 @@ class Searcher:
     def __init__(self, views: Sequence[View], config: SearchConfig, version: int) -> None:
         layout = Layout(config.fields)
         self._sources = tuple(Source(view, layout) for view in views)
+        self._scores: dict[int, tuple[Plan, Score]] = {}  # by the identities of plans
         self.version = version
 
     @property
@@ -90,7 +92,15 @@ class Searcher:
 
     def scorer(self, plan: Plan, tail: Sequence[object] = ()) -> Score:
         """The function from a record to its score, as pages have it; `tail` are records, needed without a view."""
-        return bm25(plan, self.version, self.statistics(plan, tail))
+        known = self._scores.get(id(plan))
+        if known is not None and known[0] is plan:
+            return known[1]
+        found = bm25(plan, self.version, self.statistics(plan, tail))
+        if self._sources:  # which never change; clients ask the same again and again, and a plan is one object then
+            if len(self._scores) >= _SCORES_KEPT:
+                self._scores.clear()
+            self._scores[id(plan)] = plan, found
+        return found
 
     def aggregate(self, tally: Tally) -> Tallied:
         """Counts and sums over the one view; OneViewNeeded without it, TimeOver, AggregationTooLarge."""
@@ -124,8 +134,9 @@ class _Search:
         self._statistics: Statistics | None = None
         self._score: Score = lambda _: None
         if any(key.by == "score" for key in ask.sort):
-            self._statistics = searcher.statistics(ask.plan, [entry.record for entry in ask.tail])
-            self._score = bm25(ask.plan, self._version, self._statistics)
+            tail = [] if searcher.sources else [entry.record for entry in ask.tail]
+            self._statistics = searcher.statistics(ask.plan, tail)
+            self._score = searcher.scorer(ask.plan, tail)
         self._sort_values = reader(ask.sort, self._version, self._score)
         self._place = place_of(ask.sort)
         self._bound = None if ask.after is None else self._place(ask.after)

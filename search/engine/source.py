@@ -8,10 +8,10 @@ from typing import Any
 
 import tantivy
 
-from indexers.companion import ColumnsOf, Directory, Layout, View
+from indexers.companion import ColumnsOf, Directory, FieldFacts, Layout, View
 from indexers.companion.layout import INEXACT, ROW, SEG
 from search.engine.model import Span
-from search.engine.stretches import Foremost, Stretch, foremost
+from search.engine.stretches import Foremost, Stretch, foremost, in_order
 from streams_node.schema.search_config import Field, Kind
 
 Query = tantivy.Query
@@ -34,7 +34,7 @@ class Source:
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
         self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
-        self._stretches: dict[tuple[str | None, int], list[Stretch]] = {}
+        self._stretches: dict[tuple[str | None, int, bool], list[Stretch]] = {}
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -88,10 +88,10 @@ class Source:
 
     def foremost(self, field: Field | None, stream: int, wanted: int, *, descending: bool) -> Foremost | None:
         """Companions with the first values of a field in a stream, or with its first sequences: see stretches.py."""
-        key = (None if field is None else field.name, stream)
+        key = (None if field is None else field.name, stream, descending)
         known = self._stretches.get(key)
         if known is None:
-            known = self._stretches[key] = [*self._stretches_of(field, stream)]
+            known = self._stretches[key] = in_order(self._stretches_of(field, stream), descending=descending)
         return foremost(known, wanted, descending=descending)
 
     def _stretches_of(self, field: Field | None, stream: int) -> Iterator[Stretch]:
@@ -106,6 +106,8 @@ class Source:
     def single(self, columns: ColumnsOf) -> bool:
         """Whether no document has several values in this fast column."""
         known = self._single.get(columns.column)
+        if known is None and all(facts.single for facts in self._facts(columns)):
+            known = self._single[columns.column] = True
         if known is None:
             every = Query.all_query()
             counts = self.searcher.aggregate(every, {"n": {"value_count": {"field": columns.column}}})
@@ -116,9 +118,16 @@ class Source:
     def full(self, columns: ColumnsOf) -> bool:
         """Whether every document has a value in this fast column."""
         known = self._full.get(columns.column)
+        if known is None and all(facts.full for facts in self._facts(columns)):
+            known = self._full[columns.column] = True
         if known is None:
             known = self._full[columns.column] = self.count(Query.exists_query(columns.column)) == self.docs
         return known
+
+    def _facts(self, columns: ColumnsOf) -> Iterator[FieldFacts]:
+        """Of each companion: with each new view of the same ones nothing has to be counted anew."""
+        for pack in self.view.packs:
+            yield from [facts for facts in pack.directory.fields if facts.column == columns.column]
 
     def count(self, query: tantivy.Query) -> int:
         found: Any = self.searcher.search(query, limit=1)  # its types lack `count`

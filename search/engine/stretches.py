@@ -4,10 +4,13 @@ Entries mostly come in the order of their time, and so do companions: a page in 
 ones, mostly, and of the others it is enough to know that they have nothing before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from search.engine.model import Span
+
+_ENOUGH = 4  # times as few entries as are wanted are better than nothing
+_COMPANIONS_MAX = 64  # to look at more takes no less than to look at all
 
 
 class Stretch(NamedTuple):
@@ -30,16 +33,31 @@ class Foremost(NamedTuple):
     bound: float
 
 
-def foremost(known: Sequence[Stretch], wanted: int, *, descending: bool) -> Foremost | None:
-    """The companions that may have the first values: as few as have so many entries; None if that helps nothing."""
-    ordered = sorted(known, key=lambda each: -each.most if descending else each.least)
-    entries = at = 0
-    while at < len(ordered) and entries < wanted:
-        entries += ordered[at].entries
-        at += 1
-    if at == len(ordered) or 2 * entries > sum(each.entries for each in ordered):
-        return None
-    first, rest = ordered[:at], ordered[at]
-    if (first[0].most <= rest.most) if descending else (first[0].least >= rest.least):
-        return None
-    return Foremost([span for each in first for span in each.spans], entries, rest.most if descending else rest.least)
+def in_order(known: Iterable[Stretch], *, descending: bool) -> list[Stretch]:
+    """Those first that may have the foremost value."""
+    return sorted(known, key=lambda each: -each.most if descending else each.least)
+
+
+def foremost(ordered: Sequence[Stretch], wanted: int, *, descending: bool) -> Foremost | None:
+    """The companions that may have the first values: as few as have about so many entries before all others.
+
+    None if that helps nothing: there are only few others, or too many to be in any order.
+    """
+    entries, total, found = 0, sum(each.entries for each in ordered), None
+    for at in range(1, min(len(ordered), _COMPANIONS_MAX)):
+        entries += ordered[at - 1].entries
+        if 2 * entries > total:
+            break
+        bound = ordered[at].most if descending else ordered[at].least
+        before = sum(each.entries * _share(each, bound, descending=descending) for each in ordered[:at])
+        if _ENOUGH * before >= wanted:
+            found = Foremost([span for each in ordered[:at] for span in each.spans], entries, bound)
+        if before >= wanted:
+            break
+    return found
+
+
+def _share(one: Stretch, bound: float, *, descending: bool) -> float:
+    """How much of a companion comes before a bound, if its values are evenly spread."""
+    before = one.most - bound if descending else bound - one.least
+    return min(1.0, max(0.0, before) / max(1, one.most - one.least))

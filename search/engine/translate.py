@@ -243,7 +243,6 @@ class Translator:
         self, target: Target, idf: Callable[[Field, str], float], *, phrase: bool, prefix: bool
     ) -> tantivy.Query:
         column = self._source.layout.of(target.field.name).column
-        matches = unscored(self._target(target, phrase=phrase, prefix=prefix).upper)
         exact = target.tokens[:-1] if prefix else target.tokens
         scores: list[tantivy.Query] = []
         if target.field.kind is Kind.KEYWORD:
@@ -254,8 +253,9 @@ class Translator:
             scores = [self._term(column, token, "freq") for token in exact]
         if prefix:
             scores.append(Query.const_score_query(self._begins(column, target.tokens[-1]).upper, 1.0))
-        if phrase:
-            scores.insert(0, matches)
+        if phrase and len(target.tokens) > 1:
+            matches = self._target(target, phrase=True, prefix=prefix).upper
+            scores = [unscored(matches), *scores] if prefix else [matches]
         whole = both(*scores) if len(scores) > 1 else scores[0]
         return Query.boost_query(whole, target.boost) if target.boost != 1 else whole
 
@@ -315,8 +315,8 @@ def addends(plan: Plan) -> int:
     match plan:
         case AllOf(parts) | AnyOf(parts):
             return sum(map(addends, parts))
-        case Text(targets):
-            return max(len(target.tokens) for target in targets)
+        case Text(targets, phrase, prefix):
+            return 1 if phrase and not prefix else max(len(target.tokens) for target in targets)
     return 0
 
 

@@ -38,6 +38,8 @@ _ORDERED = {Kind.INTEGER, Kind.FLOAT, Kind.DATE}  # of whose values companions h
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
 FREQUENT = 1 << 17  # documents: to look at all of them takes longer than to look at those of some companions
 _NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
+_WIDER = 8  # times as many entries are looked at when a walk goes on
+_BETWEEN = 2  # times as many entries from the first to the last one of some companions as there are in them
 _FEW = 1024  # documents: to look at all of them takes no longer
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
@@ -146,31 +148,37 @@ class Walker:
     def _newest_first(
         self, query: tantivy.Query, key: SortKey, after: _Values | None, wanted: int, walk: _Walk[Self]
     ) -> Iterator[_Values]:
-        """All documents of a walk; of companions that are one after another only the first, as far as they go."""
-        first = self._foremost(key, wanted, after)
-        if first is not None:
-            part = both(query, unscored(self._source.spans_query(first.spans)))
+        """All documents of a walk: at first of those companions that may have the first ones, then of more of them."""
+        wanted = max(wanted, _NEAR)
+        while (first := self._foremost(key, wanted, after)) is not None:
+            part = both(query, unscored(self._of(first)))
             for row in walk(self._within(first), part, after):
                 if row[0] is None or not _is_before(key, row[0], first.bound):
                     break
                 yield row
                 after = row
+            wanted *= _WIDER
         yield from walk(self, query, after)
 
     @staticmethod
     def foremost(source: Source, stream: int, key: SortKey, wanted: int = 0) -> Foremost | None:
-        """Companions with the first values of a key, where bounds tell; of so many entries or more."""
+        """Companions with the first values of a key, where bounds tell."""
         if key.by != "offset" and (key.field is None or key.field.kind not in _ORDERED):
             return None
         return source.foremost(key.field, stream, max(wanted, _NEAR), descending=key.descending)
 
     def _foremost(self, key: SortKey, wanted: int, after: _Values | None) -> Foremost | None:
-        found = None
-        if self._effort >= FREQUENT:
-            found = self.foremost(self._source, self._stream, key, wanted)
-        if found is None or after is None or after[0] is None:
-            return found
-        return found if _is_before(key, after[0], found.bound) else None
+        found = None if self._effort < FREQUENT else self.foremost(self._source, self._stream, key, wanted)
+        if found is None:
+            return None
+        return found if after is None or after[0] is None or _is_before(key, after[0], found.bound) else None
+
+    def _of(self, some: Foremost) -> tantivy.Query:
+        """Entries of these companions, perhaps with others between them: one stretch takes less than several."""
+        first, end = min(first for first, _ in some.spans), max(end for _, end in some.spans)
+        if end - first <= _BETWEEN * some.entries:
+            return self._source.rows_query(first, end - 1)
+        return self._source.spans_query(some.spans)
 
     def _within(self, some: Foremost) -> Self:
         """Walks over these companions only."""

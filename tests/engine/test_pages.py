@@ -54,6 +54,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "_SCORED_MIN": 3,
         "_LED_MIN": 3,
         "_BEST_MIN": 2,
+        "_COUNTED_MIN": 2,
         "_WHOLE_MAX": 1,
     }
     set_steps(monkeypatch, steps)
@@ -197,7 +198,8 @@ def test_of_companions_in_the_order_of_time_the_newest_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All pages are what they are when all companions are walked at once; the first ones are not."""
-    steps = {"FREQUENT": 0, "_NEAR": 200, "_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_FEW": 2}
+    steps = {"FREQUENT": 0, "_NEAR": 200, "_BEST_MIN": 40, "_COUNTED_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4,
+             "_FEW": 2}  # fmt: skip
     set_steps(monkeypatch, steps)
     draw = random.Random(6)
     common = ["card"] * 8 + ["bank"] * 3 + ["other"] * 40 + ["rare"]

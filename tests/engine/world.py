@@ -239,6 +239,12 @@ def _target_score(documents: Sequence[object], clause: Text, target: Target, rec
     lengths = [len(_words(target.field, each)) for each in documents]
     average = sum(lengths) / len(lengths)
     own = _words(target.field, record)
+    ratio = _rounded(len(own)) / average if average else 1
+    if clause.phrase and not clause.prefix and len(target.tokens) > 1:
+        found = [sum(token in _words(target.field, each) for each in documents) for token in target.tokens]
+        idf = sum(math.log(1 + (len(documents) - df + 0.5) / (df + 0.5)) for df in found)
+        n = sum(_occurrences(words(str(value)), target.tokens) for value in values(target.field, 1)(record))
+        return target.boost * idf * 2.2 * n / (n + 1.2 * (0.25 + 0.75 * ratio))
     for at, token in enumerate(target.tokens):
         if clause.prefix and at == len(target.tokens) - 1:
             total += 1
@@ -248,10 +254,13 @@ def _target_score(documents: Sequence[object], clause: Text, target: Target, rec
         if target.field.kind is Kind.KEYWORD:
             total += idf
             continue
-        ratio = _rounded(len(own)) / average if average else 1
         n = own.count(token)
         total += idf * 2.2 * n / (n + 1.2 * (0.25 + 0.75 * ratio))
     return total * target.boost
+
+
+def _occurrences(text: Sequence[str], phrase: Sequence[str]) -> int:
+    return sum(tuple(text[at : at + len(phrase)]) == tuple(phrase) for at in range(len(text)))
 
 
 def _words(field: Field, record: object) -> list[str]:

@@ -109,7 +109,8 @@ def test_the_golden_companion_is_read(tmp_path: Path) -> None:
     check_golden(View([pack], tmp_path / "golden"))
     made = Pack(built(tmp_path, RECORDS))
     check_golden(View([made], tmp_path / "made"))
-    assert pack.directory.fields == made.directory.fields
+    earlier = [msgspec.structs.replace(each, full=False, single=False) for each in made.directory.fields]
+    assert pack.directory.fields == earlier  # it is of a time when that was not said
     assert pack.directory.covers == [cover(0, len(RECORDS))]
 
 
@@ -318,6 +319,29 @@ def test_bounds_of_fields_are_those_of_their_values(tmp_path: Path) -> None:
     assert bounds["n"] == ("1", str(2**64 - 1))
     assert bounds["f"] == ("0.5", "3.5")
     assert bounds["id"] == (None, None)
+
+
+def test_full_and_single_columns_are_said_to_be(tmp_path: Path) -> None:
+    whole = [{"at": seq, "id": "a", "n": seq, "f": [seq, seq]} for seq in range(3)]
+    packs = [Pack(built(tmp_path, whole)), Pack(built(tmp_path, [*whole, {"at": 9}], 10))]
+    one, other = ({each.name: (each.full, each.single) for each in pack.directory.fields} for pack in packs)
+    assert one == {"at": (True, True), "id": (True, True), "n": (True, True), "f": (True, False), "ok": (False, True),
+                   "say": (False, True)}  # fmt: skip
+    assert (other["at"], other["n"]) == ((True, True), (False, True))
+    covers = [[cover(0, 3)], [cover(10, 3)]]  # of the other one without its last entry
+    merge(packs, covers, tmp_path / "parts", tmp_path / "whole")
+    both = {each.name: (each.full, each.single) for each in Pack(tmp_path / "whole").directory.fields}
+    assert (both["at"], both["n"], both["f"]) == ((True, True), (False, True), (False, False))  # of n it is not known
+
+
+def test_of_documents_that_are_marked_nothing_is_said(tmp_path: Path) -> None:
+    pack = Pack(built(tmp_path, [{"at": 1, "n": 1}, {"at": 2, "n": 2**70}]))
+    facts = {each.name: (each.full, each.single) for each in pack.directory.fields}
+    assert (facts["at"], facts["n"]) == ((True, True), (False, False))
+    writer = Refusing("c", Layout(CONFIG.fields), tmp_path / "writer")
+    writer.add([1, 1], range(2), [0, 0], table([{"at": 1, "id": "a"}, {"at": 2, "id": "refused"}]))
+    writer.finish(tmp_path / "made", ["o"], [cover(0, 2)])
+    assert not any(each.full or each.single for each in Pack(tmp_path / "made").directory.fields)
 
 
 if __name__ == "__main__":
