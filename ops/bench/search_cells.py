@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from ops.bench.errors import BenchError
@@ -11,6 +12,7 @@ from ops.bench.search_queries import Question
 from ops.bench.stats import percentile
 
 CLIENTS = (1, 8)
+SECONDS_LEAST = 2.0  # in less, clients that begin and end are a part of it
 WARM, EMPTIED, COLD = "warm", "emptied", "cold"
 Ask = Callable[[Question], list[str] | None]  # the ids of all that is shown; None for anything but a whole answer
 
@@ -58,15 +60,15 @@ def cell(
 def _timed(
     asked: Sequence[Question], asker: Callable[[], Ask], clients: int, rounds: int, seconds_max: float
 ) -> tuple[list[float], int, dict[str, str]]:
-    """Ask each client's share of the questions, `rounds` in all, or for as long as a cell may take."""
+    """Each client asks all questions in turn: `rounds` in all, and for SECONDS_LEAST, or as long as a cell may take."""
     seconds, same, failed = list[float](), dict[str, str](), 0
-    lock, ends = threading.Lock(), time.monotonic() + seconds_max
+    lock, begun = threading.Lock(), time.monotonic()
 
     def work(first: int) -> None:
         nonlocal failed
         ask = asker()
         ask(asked[first % len(asked)])  # the connection is open, and what is opened once is open
-        for number in range(first, rounds, clients):
+        for number in count(first):
             question = asked[number % len(asked)]
             began = time.perf_counter()
             found = ask(question)
@@ -77,7 +79,8 @@ def _timed(
                     failed += 1
                 elif question.ordered:
                     same[str(number % len(asked))] = digest(found)
-            if time.monotonic() > ends:
+            elapsed, whole = time.monotonic() - begun, (number - first + 1) * clients >= rounds
+            if elapsed > seconds_max or (whole and elapsed > SECONDS_LEAST):
                 return
 
     threads = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(clients)]

@@ -149,15 +149,15 @@ class Walker:
         self, query: tantivy.Query, key: SortKey, after: _Values | None, wanted: int, walk: _Walk[Self]
     ) -> Iterator[_Values]:
         """All documents of a walk: at first of those companions that may have the first ones, then of more of them."""
-        wanted = max(wanted, _NEAR)
-        while (first := self._foremost(key, wanted, after)) is not None:
+        wanted, walked = max(wanted, _NEAR), 0
+        while (first := self._foremost(key, wanted, after)) is not None and first.entries > walked:
             part = both(query, unscored(self._of(first)))
             for row in walk(self._within(first), part, after):
                 if row[0] is None or not _is_before(key, row[0], first.bound):
                     break
                 yield row
                 after = row
-            wanted *= _WIDER
+            wanted, walked = wanted * _WIDER, first.entries
         yield from walk(self, query, after)
 
     @staticmethod

@@ -1,9 +1,11 @@
 """Runs searches: each in its turn, in the threads of searches; what takes long in threads of its own, in another turn.
 
-With one queue for both, a search of a millisecond took 16 beside four clients that ask for much (decisions/0002).
+With one queue for both, a search of a millisecond took 16 beside four clients that ask for much; and what takes long
+leaves a core to the others while there are some (decisions/0002).
 """
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -25,7 +27,7 @@ from streams_node.searching.covered import Joined
 from streams_node.searching.minis import Minis
 from streams_node.searching.recent import Recent
 from streams_node.searching.sources import Texts
-from streams_node.searching.turns import Turns
+from streams_node.searching.turns import LongTurns, Turns
 from streams_node.wal.database import Database
 
 P = ParamSpec("P")
@@ -38,6 +40,12 @@ def _give_way(by: int) -> None:
     """A thread of searches lets the loop and the writer go first, and long work what is short (decisions/0002)."""
     if sys.platform == "linux":  # where threads have priorities of their own
         lower(threading.get_native_id(), by)
+
+
+def _cores() -> int:
+    """That this process may use: a container may have some of the machine's only."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def _submitted(pool: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
@@ -61,7 +69,7 @@ class Searches:
         self.texts = Texts()
         self.joined = Joined()
         self.turns = Turns(at_once, settings.search_queue_max)
-        self.long_turns = Turns(at_once, settings.search_queue_max, ("wait_long", "long"))
+        self.long_turns = LongTurns(at_once, settings.search_queue_max, max(1, _cores() - 1))
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the threads of searches."""

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self
 
+from typing_extensions import override
+
 from streams_node.errors import Overloaded
 from streams_node.observe.phases import note
+
+QUIET_S = 0.05
 
 
 class Turn:
@@ -112,3 +116,34 @@ class Turns:
             if not found.done():
                 self.active += 1
                 found.set_result(None)
+
+
+class LongTurns(Turns):
+    """Turns of what takes long. While others are answered, too, `beside` at once, so that a core is left to those."""
+
+    def __init__(self, at_once: int, waiting_max: int, beside: int) -> None:
+        super().__init__(at_once, waiting_max, ("wait_long", "long"))
+        self._at_once = at_once
+        self._beside = beside
+        self._until = 0.0  # when others are taken to be through
+        self._timer: asyncio.TimerHandle | None = None
+
+    @override
+    def bound(self, at_once: int, waiting_max: int) -> None:
+        self._at_once = at_once
+        super().bound(at_once if self._timer is None else min(at_once, self._beside), waiting_max)
+
+    def others(self) -> None:
+        """Somebody was answered without such a turn: mostly the next one asks soon."""
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + QUIET_S
+        if self._timer is None:
+            self._timer = loop.call_at(self._until, self._look)
+            self.bound(self._at_once, self.waiting_max)
+
+    def _look(self) -> None:
+        loop, self._timer = asyncio.get_running_loop(), None
+        if loop.time() < self._until:
+            self._timer = loop.call_at(self._until, self._look)
+        else:
+            self.bound(self._at_once, self.waiting_max)
