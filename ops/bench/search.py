@@ -4,8 +4,8 @@ Appends log events of 460 bytes to a stream with 13 declared fields, or with `--
 archive of GitHub, waits until all of them are indexed, and asks the same questions of every side: this node; with
 `--peers` `@prisma/streams-server` as it comes and tuned; and Tantivy alone in this process, on one merged index,
 without HTTP and without fetching records. A side's answers count once it says that its coverage is complete, and where
-the order of what is shown is fixed all sides must show the same. Each client asks all questions of a kind in turn, for two
-seconds at least.
+the order of what is shown is fixed all sides must show the same. Each client asks all questions of a kind in turn, for
+two seconds at least.
 
     python -m ops.bench.search [--set log|archive] [--events 200000] [--rounds 40] [--peers | --sides ours,tantivy]
                                [--cold-rounds 3] [--out DIR] [--kept DIR] [--work-dir DIR]
