@@ -24,7 +24,7 @@ class SearchSettings(IndexSettings):
         default=4,
         ge=1,
         description="Searches that run at once, and as many of those that look at very many entries, or while others "
-        "are answered, too, one less than there are cores; others wait, one stream after another.",
+        "are busy, too, one less than there are cores; others wait, one stream after another.",
     )
     search_queue_max: Annotated[Count, Unit("searches")] = Field(
         default=256, ge=0, description="Searches that may wait for their turn; beyond it, 429."

@@ -243,7 +243,7 @@ class Answer:
             soon, waited_s = await self._searches.run(self._page_of, searcher, ask, first), 0.0
             if soon is not None:
                 page = soon
-                self._searches.long_turns.others()
+                self._searches.long_turns.others(time.monotonic() - began)
             else:
                 work_left = partial(searcher.page, ask)
                 page, waited_s = await self._searches.run_long(self._state.id, asked.until, work_left)

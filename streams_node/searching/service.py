@@ -1,7 +1,7 @@
 """Runs searches: each in its turn, in the threads of searches; what takes long in threads of its own, in another turn.
 
 With one queue for both, a search of a millisecond took 16 beside four clients that ask for much; and what takes long
-leaves a core to the others while there are some (decisions/0002).
+leaves a core to the others while these are busy (decisions/0002).
 """
 
 import asyncio

@@ -12,7 +12,8 @@ from typing_extensions import override
 from streams_node.errors import Overloaded
 from streams_node.observe.phases import note
 
-QUIET_S = 0.05
+LOOK_S = 0.05  # between two looks at how busy others are
+_BUSY, _LEAST = 0.5, 0.2  # threads of others that are at work, on average: from when on, and as long as, a core is left
 
 
 class Turn:
@@ -119,31 +120,31 @@ class Turns:
 
 
 class LongTurns(Turns):
-    """Turns of what takes long. While others are answered, too, `beside` at once, so that a core is left to those."""
+    """Turns of what takes long. While others are busy, too, `beside` at once, so that a core is left to those."""
 
     def __init__(self, at_once: int, waiting_max: int, beside: int) -> None:
         super().__init__(at_once, waiting_max, ("wait_long", "long"))
         self._at_once = at_once
         self._beside = beside
-        self._until = 0.0  # when others are taken to be through
+        self._held = False
+        self._busy_s = 0.0  # that others were, since the last look
         self._timer: asyncio.TimerHandle | None = None
 
     @override
     def bound(self, at_once: int, waiting_max: int) -> None:
         self._at_once = at_once
-        super().bound(at_once if self._timer is None else min(at_once, self._beside), waiting_max)
+        super().bound(min(at_once, self._beside) if self._held else at_once, waiting_max)
 
-    def others(self) -> None:
-        """Somebody was answered without such a turn: mostly the next one asks soon."""
-        loop = asyncio.get_running_loop()
-        self._until = loop.time() + QUIET_S
+    def others(self, seconds: float) -> None:
+        """Somebody took so long who took no such turn."""
+        self._busy_s += seconds
         if self._timer is None:
-            self._timer = loop.call_at(self._until, self._look)
-            self.bound(self._at_once, self.waiting_max)
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _look(self) -> None:
-        loop, self._timer = asyncio.get_running_loop(), None
-        if loop.time() < self._until:
-            self._timer = loop.call_at(self._until, self._look)
-        else:
+        share, self._busy_s = self._busy_s / LOOK_S, 0.0
+        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look) if share else None
+        held = share >= (_LEAST if self._held else _BUSY)
+        if held is not self._held:
+            self._held = held
             self.bound(self._at_once, self.waiting_max)

@@ -1,6 +1,7 @@
-"""Turns of what takes long: fewer while others are answered, and all again when it is quiet."""
+"""Turns of what takes long: fewer while others are busy, and all again when they are not."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
@@ -9,12 +10,18 @@ from streams_node.searching import turns as turns_module
 from streams_node.searching.turns import LongTurns
 from tests.indexing.world import on_loop
 
-QUIET_S = 0.02
+LOOK_S = 0.02
 
 
 @pytest.fixture(autouse=True)
-def soon_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_module, "QUIET_S", QUIET_S)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "LOOK_S", LOOK_S)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(LOOK_S / 10)
 
 
 @on_loop
@@ -27,9 +34,11 @@ async def test_without_others_all_turns_are_given() -> None:
 
 
 @on_loop
-async def test_beside_others_fewer_are_given_until_it_is_quiet() -> None:
+async def test_beside_busy_others_fewer_are_given_until_these_are_quiet() -> None:
     turns, order, through = LongTurns(4, 10, 1), list[int](), asyncio.Event()
-    turns.others()
+    turns.others(1.0)
+    await until(lambda: turns.limit == 1)
+    turns.others(1.0)
 
     async def work(number: int) -> None:
         async with turns.turn(number):
@@ -40,41 +49,56 @@ async def test_beside_others_fewer_are_given_until_it_is_quiet() -> None:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert (order, turns.active, turns.limit, turns.waiting) == ([0], 1, 1, 2)
-    async with asyncio.timeout(5):
-        while turns.waiting:  # noqa: ASYNC110 - nothing tells of it; the first one is not through
-            await asyncio.sleep(QUIET_S / 10)
-        assert (turns.active, turns.limit) == (3, 4)
-        through.set()
-        await asyncio.gather(*running)
+    await until(lambda: turns.waiting == 0)  # though the first one is not through
+    assert (turns.active, turns.limit) == (3, 4)
+    through.set()
+    await asyncio.gather(*running)
     assert sorted(order) == [0, 1, 2]
+
+
+@on_loop
+async def test_others_that_have_little_to_do_change_nothing() -> None:
+    turns = LongTurns(4, 10, 1)
+    for _ in range(20):
+        turns.others(LOOK_S / 1000)
+        assert turns.limit == 4
+        await asyncio.sleep(LOOK_S / 5)
+
+
+@on_loop
+async def test_less_is_enough_to_go_on_than_to_begin() -> None:
+    """What is quicker for having a core is not to lose it for that."""
+    turns = LongTurns(4, 10, 2)
+    turns.others(1.0)
+    await until(lambda: turns.limit == 2)
+    turns.others(0.3 * LOOK_S)
+    turns._look()
+    assert turns.limit == 2
+    turns.others(0.1 * LOOK_S)
+    turns._look()
+    assert turns.limit == 4
+    turns.others(0.3 * LOOK_S)
+    turns._look()
+    assert turns.limit == 4
 
 
 @on_loop
 async def test_what_is_under_way_goes_on_when_others_come() -> None:
     turns = LongTurns(2, 10, 1)
     async with turns.turn(1), turns.turn(2):
-        turns.others()
-        assert (turns.active, turns.limit) == (2, 1)
-
-
-@on_loop
-async def test_as_long_as_others_come_it_stays_so() -> None:
-    turns = LongTurns(4, 10, 2)
-    for _ in range(10):
-        turns.others()
-        assert turns.limit == 2
-        await asyncio.sleep(QUIET_S / 10)
+        turns.others(1.0)
+        await until(lambda: turns.limit == 1)
+        assert turns.active == 2
 
 
 @on_loop
 async def test_other_bounds_hold_in_both_ways() -> None:
     """Memory is short, say."""
     turns = LongTurns(4, 10, 2)
+    turns.others(1.0)
+    await until(lambda: turns.limit == 2)
     turns.bound(1, 3)
-    turns.others()
     assert (turns.limit, turns.waiting_max) == (1, 3)
     turns.bound(3, 10)
     assert (turns.limit, turns.waiting_max) == (2, 10)
-    async with asyncio.timeout(5):
-        while turns.limit != 3:  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(QUIET_S / 10)
+    await until(lambda: turns.limit == 3)

@@ -151,8 +151,9 @@ class _One:
             if sum(end - first for first, end in spans) > _LONG:
                 said, _ = await self._searches.run_long(self._state.id, self._asked.until, work)
                 return said
+            began = time.monotonic()
             found = await self._searches.run(work)
-            self._searches.long_turns.others()
+            self._searches.long_turns.others(time.monotonic() - began)
             return found
         finally:
             left.set()  # it may be that nobody waits any more
