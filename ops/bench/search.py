@@ -40,12 +40,12 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from ops.bench import machine, peers, search_report
-from ops.bench.asking import Connection
+from ops.bench.asking import Connection, Request, Talk
 from ops.bench.cold_sides import drop_pages
 from ops.bench.errors import BenchError
 from ops.bench.events import SETS
 from ops.bench.indexing import BATCH_EVENTS
-from ops.bench.search_cells import COLD, EMPTIED, Ask, Cell, cell, digest, warm
+from ops.bench.search_cells import COLD, EMPTIED, Cell, cell, digest, in_threads, over_http, warm
 from ops.bench.search_queries import (
     AGGREGATE,
     NAMES,
@@ -66,6 +66,7 @@ COMPLETE_S = 1800.0
 SAMPLE = 997  # each so many-th event is one to ask about
 SECONDS_A_CELL = 20.0
 TANTIVY = "tantivy"
+_COMPLETE = b'"complete":true'  # no event has that
 IDS = [names.id for names in NAMES.values()]
 
 
@@ -73,7 +74,8 @@ class Client:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self.ask = Connection(port, "application/json").ask
+        connection = Connection(port, "application/json")
+        self.ask, self.talk = connection.ask, connection.talk
 
     def good(self, method: str, path: str, body: bytes | None = None) -> Any:
         status, said = self.ask(method, path, body)
@@ -141,42 +143,33 @@ def until_complete(client: Client, *, nudge: bool) -> float:
     raise BenchError(f"not complete within {COMPLETE_S:.0f} s")
 
 
-class OverHttp:
-    """Askers of a server, a connection each."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-
-    def __call__(self) -> Ask:
-        client = Client(self._port)
-
-        def ask(question: Question) -> list[str] | None:
-            found, after = list[str](), None
-            for _ in range(question.pages):
-                status, view = _asked(client, question, after)
-                if question.route == READ:
-                    return [] if status == HTTPStatus.OK and len(view) > READ_BYTES // 2 else None
-                if status != HTTPStatus.OK or not _complete(view):
-                    return None
-                found += _shown(question, view)
-                after = view.get("next_after" if question.route == ROUTING_KEYS else "next_search_after")
-                if after is None:
-                    break
-            return found
-
-        return ask
+def asks(question: Question, *, is_new: bool) -> Talk[list[str] | None]:
+    """Asked over HTTP. Answers are read as far as needed: what they show only if nobody has looked at it."""
+    found, after = list[str](), None
+    for _ in range(question.pages):
+        status, said = yield _request(question, after)
+        if question.route == READ:
+            return [] if status == HTTPStatus.OK and len(said) > READ_BYTES // 2 else None
+        if status == HTTPStatus.OK and _COMPLETE in said and not is_new and question.pages == 1:
+            return []
+        view = orjson.loads(said)
+        if status != HTTPStatus.OK or not _complete(view):
+            return None
+        found += _shown(question, view) if is_new else ()
+        after = view.get("next_after" if question.route == ROUTING_KEYS else "next_search_after")
+        if after is None:
+            break
+    return found
 
 
-def _asked(client: Client, question: Question, after: Any) -> tuple[int, Any]:
+def _request(question: Question, after: Any) -> Request:
     if question.route == READ:
-        return client.ask("GET", f"{STREAM}?{urlencode(question.asked)}")
+        return Request("GET", f"{STREAM}?{urlencode(question.asked)}")
     if question.route == ROUTING_KEYS:
         more = "" if after is None else f"&after={quote(after, safe='')}"
-        status, said = client.ask("GET", f"{STREAM}/{ROUTING_KEYS}?limit={question.asked['limit']}{more}")
-    else:
-        asked = question.asked if question.route == AGGREGATE else {**question.asked, "search_after": after}
-        status, said = client.ask("POST", f"{STREAM}/{question.route}", orjson.dumps(asked))
-    return status, orjson.loads(said)
+        return Request("GET", f"{STREAM}/{ROUTING_KEYS}?limit={question.asked['limit']}{more}")
+    asked = question.asked if question.route == AGGREGATE else {**question.asked, "search_after": after}
+    return Request("POST", f"{STREAM}/{question.route}", orjson.dumps(asked))
 
 
 def _complete(view: Any) -> bool:
@@ -229,6 +222,7 @@ def filled(options: argparse.Namespace, spec: ServerSpec, folder: Path) -> Itera
 
 
 def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
+    limits = options.rounds, options.cell_seconds
     for name in options.sides:
         about = (options.set, options.events, name)
         if name == TANTIVY:
@@ -238,7 +232,7 @@ def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
                 continue
             asked = questions(options.set, sampled(options, folder, drawn))
             asked = {each: some for each, some in asked.items() if bare.answers(some[0])}
-            yield from warm(about, lambda bare=bare: bare.ask, asked, options.rounds, options.cell_seconds)  # type: ignore[misc]
+            yield from warm(about, in_threads(lambda bare=bare: bare.ask), asked, *limits)  # type: ignore[misc]
             continue
         spec = ours() if name == "ours" else in_folder(specs((name,), "x")[0])
         with filled(options, spec, folder) as (server, sample):
@@ -247,7 +241,7 @@ def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
             asked = questions(options.set, sample)
             if not spec.ours:
                 asked = {each: some for each, some in asked.items() if not some[0].adhoc and some[0].route != READ}
-            yield from warm(about, OverHttp(server.port), asked, options.rounds, options.cell_seconds)
+            yield from warm(about, over_http(server.port, asks), asked, *limits)
             yield from forgetful(about, server, asked, options.cold_rounds)
 
 
@@ -300,9 +294,9 @@ def forgetful(
             seconds, failed, same = list[float](), 0, dict[str, str]()
             for number, question in enumerate(some[:rounds]):
                 forget(server)
-                ask = OverHttp(server.port)()
+                client = Client(server.port)
                 began = time.perf_counter()
-                found = ask(question._replace(pages=1))
+                found = client.talk(asks(question._replace(pages=1), is_new=question.ordered))
                 seconds.append(time.perf_counter() - began)
                 failed += found is None
                 if found is not None and question.ordered and question.pages == 1:

@@ -5,8 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from ops.bench.asking import Clients, Talk
 from ops.bench.errors import BenchError
 from ops.bench.search_queries import Question
 from ops.bench.stats import percentile
@@ -15,6 +16,13 @@ CLIENTS = (1, 8)
 SECONDS_LEAST = 2.0  # in less, clients that begin and end are a part of it
 WARM, EMPTIED, COLD = "warm", "emptied", "cold"
 Ask = Callable[[Question], list[str] | None]  # the ids of all that is shown; None for anything but a whole answer
+Side = Callable[["Taken", int], None]  # asked by so many clients
+
+
+class Asks(Protocol):
+    """As `Ask`, in a talk. Ids are looked for only where nobody has."""
+
+    def __call__(self, question: Question, *, is_new: bool) -> Talk[list[str] | None]: ...
 
 
 class Cell(NamedTuple):
@@ -38,15 +46,46 @@ class Cell(NamedTuple):
         return self[:6]
 
 
+class Taken:
+    """What several clients were told, who ask for a while: the time of each answer, and what was wrong."""
+
+    def __init__(self, asked: Sequence[Question], clients: int, rounds: int, seconds: float) -> None:
+        self._asked, self._clients, self._rounds, self._seconds = asked, clients, rounds, seconds
+        self._begun = time.monotonic()
+        self.seconds, self.failed, self.same = list[float](), 0, dict[str, str]()
+
+    def question(self, number: int) -> Question:
+        return self._asked[number % len(self._asked)]
+
+    def is_new(self, number: int) -> bool:
+        """Whether nobody has looked at what is shown there."""
+        return self.question(number).ordered and str(number % len(self._asked)) not in self.same
+
+    def note(self, number: int, seconds: float, found: list[str] | None, *, is_new: bool = True) -> None:
+        question = self.question(number)
+        self.seconds.append(seconds / question.pages)
+        if found is None:
+            self.failed += 1
+        elif is_new and question.ordered:
+            self.same[str(number % len(self._asked))] = digest(found)
+
+    def is_over(self, asked: int) -> bool:
+        """For a client that has asked so often: `rounds` in all, and SECONDS_LEAST, or as long as a cell may take."""
+        elapsed = time.monotonic() - self._begun
+        return elapsed > self._seconds or (asked * self._clients >= self._rounds and elapsed > SECONDS_LEAST)
+
+
 def warm(
-    about: tuple[str, int, str], asker: Callable[[], Ask], asked: Mapping[str, Sequence[Question]], rounds: int,
-    seconds: float,
-) -> Iterator[Cell]:  # fmt: skip
-    """Each kind of question, by one client and by several."""
+    about: tuple[str, int, str], side: Side, asked: Mapping[str, Sequence[Question]], rounds: int, seconds: float
+) -> Iterator[Cell]:
+    """Each kind of question, by one client and by several, who each ask all of them in turn."""
     for name, some in asked.items():
         for clients in CLIENTS:
-            times, failed, same = _timed(some, asker, clients, max(clients * 2, rounds // some[0].pages), seconds)
-            yield cell(about, name, WARM, clients, times, failed, same)
+            taken = Taken(some, clients, max(clients * 2, rounds // some[0].pages), seconds)
+            side(taken, clients)
+            if not taken.seconds:
+                raise BenchError(f"no answer to {some[0].asked}")
+            yield cell(about, name, WARM, clients, taken.seconds, taken.failed, taken.same)
 
 
 def cell(
@@ -57,40 +96,51 @@ def cell(
     return Cell(*about, name, state, clients, p50, p95, p99, len(seconds), failed, same)
 
 
-def _timed(
-    asked: Sequence[Question], asker: Callable[[], Ask], clients: int, rounds: int, seconds_max: float
-) -> tuple[list[float], int, dict[str, str]]:
-    """Each client asks all questions in turn: `rounds` in all, and for SECONDS_LEAST, or as long as a cell may take."""
-    seconds, same, failed = list[float](), dict[str, str](), 0
-    lock, begun = threading.Lock(), time.monotonic()
+def in_threads(asker: Callable[[], Ask]) -> Side:
+    """A side in this process, which does not hold the lock of the interpreter."""
 
-    def work(first: int) -> None:
-        nonlocal failed
-        ask = asker()
-        ask(asked[first % len(asked)])  # the connection is open, and what is opened once is open
-        for number in count(first):
-            question = asked[number % len(asked)]
-            began = time.perf_counter()
-            found = ask(question)
-            took = (time.perf_counter() - began) / question.pages
-            with lock:
-                seconds.append(took)
-                if found is None:
-                    failed += 1
-                elif question.ordered:
-                    same[str(number % len(asked))] = digest(found)
-            elapsed, whole = time.monotonic() - begun, (number - first + 1) * clients >= rounds
-            if elapsed > seconds_max or (whole and elapsed > SECONDS_LEAST):
-                return
+    def side(taken: Taken, clients: int) -> None:
+        def work(first: int) -> None:
+            ask = asker()
+            ask(taken.question(first))  # what is opened once is open
+            for number in count(first):
+                began = time.perf_counter()
+                found = ask(taken.question(number))
+                took = time.perf_counter() - began
+                with lock:
+                    taken.note(number, took, found)
+                if taken.is_over(number - first + 1):
+                    return
 
-    threads = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if not seconds:
-        raise BenchError(f"no answer to {asked[0].asked}")
-    return seconds, failed, same
+        lock = threading.Lock()
+        threads = [threading.Thread(target=work, args=(first,), daemon=True) for first in range(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return side
+
+
+def over_http(port: int, asks: Asks) -> Side:
+    """A server, asked by clients who have a connection each."""
+
+    def side(taken: Taken, clients: int) -> None:
+        def talk(first: int) -> Talk[None]:
+            yield from asks(taken.question(first), is_new=False)  # what is opened once is open
+            for number in count(first):
+                is_new = taken.is_new(number)
+                began = time.perf_counter()
+                found = yield from asks(taken.question(number), is_new=is_new)
+                taken.note(number, time.perf_counter() - began, found, is_new=is_new)
+                if taken.is_over(number - first + 1):
+                    return
+
+        several = Clients(port, "application/json", clients)
+        several.talk(talk)
+        several.close()
+
+    return side
 
 
 def digest(found: Sequence[Any]) -> str:
