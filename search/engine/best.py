@@ -6,6 +6,7 @@ another; or among the first by the other keys, where enough of them score so.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -27,10 +28,10 @@ _SCATTERED = 8  # times as many documents between some rows as there are rows
 
 
 class _Window(NamedTuple):
-    """Documents of a score among the best up to `end`, and whether there may be more behind these."""
+    """Documents of a score, behind `at` others that score better, and whether there may be more behind these."""
 
     alike: list[Found]
-    end: int
+    at: int
     more: bool
 
 
@@ -43,22 +44,38 @@ class Best(Walker):
         """As `walk`, where a document has the same score whatever else is asked for beside it."""
         if after is not None and after[0] is None:
             after = None  # null comes first
-        size, seen, done = max(self._window, _BEST_MIN, _COUNTED_MIN if count else 0), 0, math.inf
+        size, at, done = max(self._window, _BEST_MIN, _COUNTED_MIN if count else 0), 0, math.inf
         if self._most <= _WHOLE_MAX:
             size = self._most + 1
         while True:
-            found = self._scored(query, size, seen, count=count)
-            seen += size
+            found = self._scored(query, size, at, count=count)  # all before them score better than `done`
             last = found[-1][0] if len(found) == size else -math.inf  # others may score so, too
             yield from self._grouped([[each for each in found if last < each[0] < done]], keys, after)
             if len(found) < size:
                 return
-            if last < done and (after is None or float(after[0] or 0.0) >= last):
-                inner = after[1:] if after is not None and after[0] == last else None
-                known = _Window([each for each in found if each[0] == last], seen, more=True)
-                yield from ((last, *row) for row in self._alike(query, last, keys[1:], inner, known))
-            done = min(done, last)
+            if last == done and size >= WINDOW_MAX:
+                at = self._passed(query, last, at + size, count=count)
+                continue
+            if last < done:
+                at += sum(1 for each in found if each[0] > last)
+                if after is None or float(after[0] or 0.0) >= last:
+                    inner = after[1:] if after is not None and after[0] == last else None
+                    known = _Window([each for each in found if each[0] == last], at, more=True)
+                    yield from ((last, *row) for row in self._alike(query, last, keys[1:], inner, known))
+                done = last
             size = min(WINDOW_MAX, size * 4)
+
+    def _passed(self, query: tantivy.Query, score: float, least: int, *, count: bool) -> int:
+        """How many documents score so or better: more than `least`, and not to be held all."""
+
+        def worse(number: int) -> int:
+            found = self._scored(query, 1, number, count=count)
+            return int(not found or found[0][0] < score)
+
+        most = 2 * least
+        while not worse(most):
+            least, most = most, 2 * most
+        return bisect_left(range(most), 1, least, key=worse)
 
     def _alike(
         self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
@@ -75,10 +92,11 @@ class Best(Walker):
         wanted = self._window * self._source.docs // len(known.alike)  # so many have a page of them, if evenly spread
         return self._newest_first(query, keys[0], after, wanted, walk)
 
-    def window(self, query: tantivy.Query, score: float, size: int = _BEST_MIN, offset: int = 0) -> _Window:
-        found = self._scored(query, size, offset, count=False)
+    def window(self, query: tantivy.Query, score: float, size: int = _BEST_MIN, at: int = 0) -> _Window:
+        found = self._scored(query, size, at, count=False)
         more = len(found) == size and found[-1][0] >= score
-        return _Window([each for each in found if each[0] == score], offset + size, more)
+        before = sum(1 for each in found if each[0] > score)
+        return _Window([each for each in found if each[0] == score], at + before, more)
 
     def of_score(
         self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
@@ -88,13 +106,12 @@ class Best(Walker):
             after, more = yield from self._tied(query, score, keys, after)
             if not more:
                 return
-        found, size = list(known.alike), _BEST_MIN
+        size = _BEST_MIN
         while known.more:
-            size = min(WINDOW_MAX, size * 4)
-            known = self.window(query, score, size, known.end)
-            found += known.alike
+            size *= 4
+            known = self.window(query, score, size, known.at)
         place = None if after is None else (score, *after)
-        for _, *row in self._grouped([found], (SortKey("score"), *keys), place):
+        for _, *row in self._grouped([known.alike], (SortKey("score"), *keys), place):
             yield tuple(row)
 
     def _is_common(self, query: tantivy.Query, score: float) -> bool:
@@ -124,7 +141,7 @@ class Best(Walker):
         """The scores of documents, by their seqs; None when too many others lie between them."""
         part = both(query, unscored(self._source.rows_query(min(seqs), max(seqs))))
         size = _SCATTERED * len(seqs)
-        found = self._scored(part, size, 0, count=False)
+        found = self._scored(part, size, count=False)
         if len(found) == size:
             return None
         among = self._source.values(ROW, [address for _, address in found])

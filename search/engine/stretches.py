@@ -59,5 +59,7 @@ def foremost(ordered: Sequence[Stretch], wanted: int, *, descending: bool) -> Fo
 
 def _share(one: Stretch, bound: float, *, descending: bool) -> float:
     """How much of a companion comes before a bound, if its values are evenly spread."""
-    before = one.most - bound if descending else bound - one.least
-    return min(1.0, max(0.0, before) / max(1, one.most - one.least))
+    before, whole = one.most - bound if descending else bound - one.least, one.most - one.least
+    if before <= 0:
+        return 0.0
+    return before / max(1, whole) if before < whole else 1.0  # integers may be too large to be divided otherwise

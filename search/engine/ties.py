@@ -19,24 +19,12 @@ class Tie(NamedTuple):
 
 
 def ties(windows: Iterable[Sequence[tuple[Any, Any]]]) -> Iterator[list[Tie]]:
-    """The ties that are whole by the end of each window: the last one of a window may go on in the next.
+    """The ties of each window, which has all of them whole.
 
     A window is a search, so none is asked for before what came in those before it has been taken.
     """
-    last: Tie | None = None
     for window in windows:
-        whole: list[Tie] = []
-        for value, group in groupby(window, itemgetter(0)):
-            addresses = [address for _, address in group]
-            if last is not None and last.value == value:
-                last.addresses.extend(addresses)
-                continue
-            if last is not None:
-                whole.append(last)
-            last = Tie(value, addresses)
-        yield whole
-    if last is not None:
-        yield [last]
+        yield [Tie(value, [address for _, address in group]) for value, group in groupby(window, itemgetter(0))]
 
 
 def together(some: Iterable[Tie], least: int, most: int) -> Iterator[list[Tie]]:

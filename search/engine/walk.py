@@ -5,8 +5,10 @@ Keeps    every document of the query that comes after the place is handed on onc
 
 Tantivy sorts by one column, with documents that have no value last and ties in any order. So a key is walked value by
 value: the documents with one value are a query of their own, walked by the keys behind it, unless they are few. Columns
-in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows. Of
-the documents in the order of offsets the nearest rows are asked for first: Tantivy skips the segments of all others.
+in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows. A
+window begins where a value does: which documents of one value are the first so many, Tantivy says in another way each
+time, so that one would be in two windows, and another in none. Of the documents in the order of offsets the nearest
+rows are asked for first: Tantivy skips the segments of all others.
 """
 
 from bisect import bisect_left, bisect_right
@@ -203,7 +205,7 @@ class Walker:
         self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], after: _Values | None
     ) -> Iterator[_Values]:
         if not self._source.single(columns):
-            found = self._windows(lambda window, offset: self._sorted(query, columns.column, key, window, offset))
+            found = self._windows(lambda size, at: self._sorted(query, columns.column, key, size, at))
             yield from self._grouped(found, (key, *rest), after)
             return
         bound: SortValue = None
@@ -283,7 +285,7 @@ class Walker:
     # --- windows ---
 
     def _by_score(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
-        every = self._windows(lambda window, offset: self._scored(query, window, offset), _SCORED_MIN)
+        every = self._windows(lambda size, at: self._scored(query, size, at), _SCORED_MIN)
         if keys[0].descending:
             if after is not None and after[0] is None:
                 after = None  # null comes first
@@ -291,23 +293,26 @@ class Walker:
         elif after is None or after[0] is not None:
             yield from self._grouped([[*chain.from_iterable(every)][::-1]], keys, after)
 
-    def _scored(self, query: tantivy.Query, window: int, offset: int, *, count: bool = True) -> list[Found]:
-        """With a count Tantivy looks at every document, so that scores are the same ones for every window."""
+    def _scored(self, query: tantivy.Query, size: int, at: int = 0, *, count: bool = True) -> list[Found]:
+        """The best behind so many. With a count Tantivy looks at all, so that each has the same score each time."""
         self._check()
-        found: Any = self._searcher.search(query, limit=window, offset=offset, count=count)  # its types lack `count`
+        found: Any = self._searcher.search(query, limit=size, offset=at, count=count)  # its types lack `count`
         if count:
             self._most = min(self._most, found.count)
         return list(found.hits)
 
     def _windows(self, fetch: Callable[[int, int], list[Found]], least: int = 0) -> _Windows:
-        window, offset = max(self._window, least), 0
+        """`fetch` gives so many documents, behind so many others. All with one value come together."""
+        size, at = max(self._window, least), 0
         while True:
-            found = fetch(window, offset)
-            valued = [each for each in found if each[0] is not None]  # those without a value come last
-            yield valued
-            if len(valued) < window:
+            found = [each for each in fetch(size, at) if each[0] is not None]  # those without a value come last
+            if len(found) < size:
+                yield found
                 return
-            offset, window = offset + window, min(WINDOW_MAX, window * 4)
+            last = found[-1][0]
+            end = sum(1 for each in found if each[0] != last)
+            yield found[:end]
+            at, size = at + end, min(WINDOW_MAX, size * 4) if end else size * 4
 
     def _grouped(self, windows: _Windows, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
         """Documents that come in the order of the first key, put in the order of all."""
@@ -352,7 +357,7 @@ class Walker:
 
     def _all(self, query: tantivy.Query, keys: Sequence[SortKey]) -> list[_Values]:
         """Where the order cannot be had from the index."""
-        found = self._windows(lambda window, offset: self._sorted(query, ROW, SortKey("offset"), window, offset))
+        found = self._windows(lambda size, at: self._sorted(query, ROW, SortKey("offset"), size, at))
         rows = self._rows([address for _, address in chain.from_iterable(found)], keys)
         return ordered([row for row in rows if row is not None], keys)
 
@@ -372,13 +377,11 @@ class Walker:
         assert key.field is not None  # noqa: S101 - a key of a field has one
         return self._source.values(self._source.layout.of(key.field.name).column, addresses)
 
-    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, window: int, offset: int = 0) -> list[Found]:
+    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, size: int, at: int = 0) -> list[Found]:
         self._check()
         order = tantivy.Order.Desc if key.descending else tantivy.Order.Asc
         return list(
-            self._searcher.search(
-                query, limit=window, offset=offset, count=False, order_by_field=column, order=order
-            ).hits
+            self._searcher.search(query, limit=size, offset=at, count=False, order_by_field=column, order=order).hits
         )
 
     def _check(self) -> None:

@@ -44,3 +44,16 @@ def test_the_newest_are_foremost() -> None:
     assert oldest is not None
     assert (sorted(newest.spans), newest.bound) == ([(80, 90), (90, 100)], 79)
     assert (sorted(oldest.spans), oldest.bound) == ([(0, 10), (10, 20)], 20)
+
+
+def test_integers_that_no_float_holds_the_difference_of_are_bounds() -> None:
+    great = int(1.7e308)
+    some = [Stretch([(at, at + 100)], -great, great) for at in range(0, 500, 100)]
+    alike = [Stretch([(at, at + 100)], great, great) for at in range(0, 500, 100)]
+    for known in (some, alike, [*some, *alike]):
+        for descending in (True, False):
+            foremost(in_order(known, descending=descending), 10, descending=descending)
+    apart = [Stretch([(0, 100)], great - 5, great), Stretch([(100, 400)], -great, great - 9)]
+    found = foremost(in_order(apart, descending=True), 10, descending=True)
+    assert found is not None
+    assert found.spans == [(0, 100)]
