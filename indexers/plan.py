@@ -19,7 +19,7 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 METRICS = "metrics"  # the profile whose records have blocks of their own
 _HASH_DIGITS = 32
 # What a hash is of. A newer one begins with its number: `sql/queries/index.sql` finds the plans of older ones by that.
-_FORMATS: Mapping[Family, int] = {"lexicon": 1, "exact": 1, "companion": 1, "rollups": 3, "metrics": 1}
+_FORMATS: Mapping[Family, int] = {"lexicon": 1, "exact": 1, "companion": 2, "rollups": 3, "metrics": 1}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ def stitch(folders: Sequence[Path], out: Path) -> None:
     (out / _MANAGED).write_text(json.dumps(names))
 
 
+def counted(folder: Path) -> int:
+    """The documents of an index, with those that are deleted and still there."""
+    return sum(int(each["max_doc"]) for each in json.loads((folder / META).read_text())["segments"])
+
+
 def files_of(folder: Path, meta: dict[str, Any]) -> list[str]:
     """The files of the segments that `meta` lists; what else is there belongs to nothing."""
     listed = {each["segment_id"].replace("-", "") for each in meta["segments"]}

@@ -2,6 +2,8 @@
 
 Keeps    every value has its column's type already, whatever the record had: Tantivy fails a whole batch for one that
          has another.
+Keeps    which documents have fractions of so many digits that Tantivy may read another one: its parser multiplies and
+         rounds twice. Each tenth at random is one bit off; those with at most 15 digits are not.
 """
 
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_SURE = 16  # characters: of digits, a point and perhaps a sign
 _ESCAPED = b'"\\' + bytes(range(32))  # what stands in JSON in another way than in text
 
 
@@ -21,6 +24,7 @@ class Texts:
         self._count = count
         self._parts: list[Any] = []  # pieces of all documents: text that is in each, or an array of text
         self._before = "{"
+        self.long: set[int] = set()  # documents whose texts may be read as other numbers
 
     def constant(self, name: str, value: Any) -> None:
         """A value that all documents have."""
@@ -28,7 +32,17 @@ class Texts:
 
     def numbers(self, name: str, values: Any) -> None:
         """An array of numbers or truths, with nulls where a document has none."""
-        self._add(name, values.cast(pa.string()), "")
+        texts = values.cast(pa.string())
+        if pa.types.is_floating(values.type):
+            long = pc.or_(pc.greater(pc.binary_length(texts), _SURE), pc.match_substring(texts, "e"))
+            self.long.update(pc.indices_nonzero(long).to_pylist())
+        self._add(name, texts, "")
+
+    def fractions(self, name: str, values: Sequence[Any]) -> None:
+        """As `values`, of numbers that may be fractions."""
+        texts = [None if value is None else orjson.dumps(value).decode() for value in values]
+        self.long.update(at for at, text in enumerate(texts) if text is not None and _is_long(text))
+        self._add(name, pa.array(texts, pa.string()), "")
 
     def strings(self, name: str, values: Any) -> None:
         """An array of text, with nulls where a document has none."""
@@ -61,6 +75,10 @@ class Texts:
     def _named(self, name: str) -> str:
         before, self._before = self._before, ","
         return f'{before}"{name}":'
+
+
+def _is_long(text: str) -> bool:
+    return "e" in text or any(len(each) > _SURE for each in text.strip("[]").split(","))
 
 
 def is_plain(texts: Any) -> bool:

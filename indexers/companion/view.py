@@ -8,7 +8,7 @@ import tantivy
 
 from indexers.companion.layout import ROW, SEG
 from indexers.companion.pack import Pack
-from indexers.companion.stitch import StitchingBroken, stitch, stitching_works
+from indexers.companion.stitch import StitchingBroken, counted, stitch, stitching_works
 from indexers.runs import IndexDamaged
 
 
@@ -20,7 +20,10 @@ class Address(NamedTuple):
 
 
 class View:
-    """One searcher over companions. `folder` is new; it may be removed when the view is not used any more."""
+    """One searcher over companions. `folder` is new; it may be removed when the view is not used any more.
+
+    `counted` documents are those that Tantivy's scores are made of: with what a merge left out and did not yet drop.
+    """
 
     def __init__(self, packs: Sequence[Pack], folder: Path) -> None:
         if len(packs) > 1 and not stitching_works():
@@ -39,7 +42,8 @@ class View:
         try:
             self.index = tantivy.Index.open(str(whole))
             self.searcher = self.index.searcher()
-        except (ValueError, OSError) as problem:
+            self.counted = counted(whole)
+        except (ValueError, KeyError, OSError) as problem:
             raise IndexDamaged(packs[0].name, f"Tantivy cannot open it: {problem}") from problem
         self.schema = self.index.schema
 

@@ -45,7 +45,7 @@ def kept(length: int) -> int:
 
 class Statistics(Protocol):
     @property
-    def docs(self) -> int: ...
+    def counted(self) -> int: ...
 
     def frequency(self, field: Field, token: str) -> int: ...
 
@@ -56,7 +56,7 @@ class OfRecords:
     """The statistics of some records."""
 
     def __init__(self, records: Sequence[object], plan: Plan, version: int) -> None:
-        self.docs = len(records)
+        self.counted = len(records)
         self._frequencies: dict[str, Counter[str]] = {}
         self._totals: dict[str, int] = {}
         for field in fields(plan):
@@ -70,12 +70,12 @@ class OfRecords:
         return self._frequencies[field.name][token]
 
     def average(self, field: Field) -> float:
-        return self._totals[field.name] / self.docs if self.docs else 0.0
+        return self._totals[field.name] / self.counted if self.counted else 0.0
 
 
 def idf(statistics: Statistics, field: Field, token: str) -> float:
     found = statistics.frequency(field, token)
-    return math.log(1 + (statistics.docs - found + 0.5) / (found + 0.5))
+    return math.log(1 + (statistics.counted - found + 0.5) / (found + 0.5))
 
 
 def bm25(plan: Plan, version: int, statistics: Statistics) -> Score:

@@ -20,6 +20,7 @@ MUST, NOT, SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Sho
 U64_MAX = 2**64 - 1
 _FREQUENCIES_MAX = 1024
 _KNOWN_CHARS_MAX = 128
+_WIDER = 16  # times as many words of a field are tried where only deleted documents have the first ones
 
 
 class Source:
@@ -40,6 +41,11 @@ class Source:
     @property
     def docs(self) -> int:
         return self.view.docs
+
+    @property
+    def counted(self) -> int:
+        """The documents that scores are made of: see bm25.py."""
+        return self.view.counted
 
     @cached_property
     def inexact(self) -> frozenset[str]:
@@ -163,15 +169,20 @@ class Source:
     def _average(self, field: Field) -> float:
         """Tantivy tells it only where it explains a score; of any word, so that all of them are listed only at need."""
         column = self.layout.of(field.name).column
-        term = self._terms.get(field.name)
-        if term is None:
-            terms = self.searcher.terms_with_prefix(column, "", limit=1)
-            if not terms:
-                return 0.0
-            term = terms[0][0]
+        known, tried, listed = self._terms.get(field.name), 0, 1
+        found = None if known is None else self._explained(column, known)
+        while found is None:
+            terms = self.searcher.terms_with_prefix(column, "", limit=listed)
+            some = (self._explained(column, term) for term, _ in terms[tried:])
+            found = next((each for each in some if each is not None), 0.0 if len(terms) < listed else None)
+            tried, listed = listed, listed * _WIDER
+        return found
+
+    def _explained(self, column: str, term: str) -> float | None:
+        """None where all documents that have the word are deleted."""
         query = Query.term_query(self.schema, column, term)
-        (_, address), *_ = self.searcher.search(query, limit=1).hits
-        return _found(json.loads(query.explain(self.searcher, address).to_json()), "avgdl")
+        hits = self.searcher.search(query, limit=1).hits
+        return _found(json.loads(query.explain(self.searcher, hits[0][1]).to_json()), "avgdl") if hits else None
 
 
 def _bounds(directory: Directory, field: Field) -> tuple[float, float] | None:
