@@ -34,6 +34,7 @@ from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
 from streams_node.searching.sources import record_of
+from streams_node.searching.turns import Busy
 
 if TYPE_CHECKING:
     from search.engine import Searcher  # loads tantivy
@@ -228,11 +229,11 @@ class Answer:
         self, searcher: "Searcher", spans: list[Range], first: "tuple[Searcher, list[Range]] | None"
     ) -> bool:
         """The best hits of the view, or of `first` if these are enough; whether all was looked at that had to be."""
-        asked, work = self._asked, self._work
+        asked, work, busy = self._asked, self._work, Busy()
         loop = asyncio.get_running_loop()
 
         def records(seqs: Sequence[int]) -> Mapping[int, object]:
-            return asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result()
+            return busy.without(asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result)
 
         began = time.monotonic()
         with self._stoppable() as over:
@@ -240,10 +241,10 @@ class Answer:
                 plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
                 after=asked.after, size=asked.size, over=over,
             )  # fmt: skip
-            soon, waited_s = await self._searches.run(self._page_of, searcher, ask, first), 0.0
+            soon, waited_s = await self._searches.run(busy.at, self._page_of, searcher, ask, first), 0.0
             if soon is not None:
                 page = soon
-                self._searches.long_turns.others(time.monotonic() - began)
+                self._searches.long_turns.others(busy.seconds)
             else:
                 work_left = partial(searcher.page, ask)
                 page, waited_s = await self._searches.run_long(self._state.id, asked.until, work_left)

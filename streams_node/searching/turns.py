@@ -5,13 +5,14 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from typing_extensions import override
 
 from streams_node.errors import Overloaded
 from streams_node.observe.phases import note
 
+_T = TypeVar("_T")
 LOOK_S = 0.05  # between two looks at how busy others are
 _BUSY, _LEAST = 0.5, 0.2  # threads of others that are at work, on average: from when on, and as long as, a core is left
 
@@ -119,6 +120,27 @@ class Turns:
                 found.set_result(None)
 
 
+class Busy:
+    """How long a thread is at work on something, without what it waits for: then no core would help it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def at(self, work: Callable[..., _T], *given: Any) -> _T:
+        began = time.monotonic()
+        try:
+            return work(*given)
+        finally:
+            self.seconds += time.monotonic() - began
+
+    def without(self, wait: Callable[[], _T]) -> _T:
+        began = time.monotonic()
+        try:
+            return wait()
+        finally:
+            self.seconds -= time.monotonic() - began
+
+
 class LongTurns(Turns):
     """Turns of what takes long. While others are busy, too, `beside` at once, so that a core is left to those."""
 
@@ -136,7 +158,7 @@ class LongTurns(Turns):
         super().bound(min(at_once, self._beside) if self._held else at_once, waiting_max)
 
     def others(self, seconds: float) -> None:
-        """Somebody took so long who took no such turn."""
+        """Somebody was busy for so long who took no such turn."""
         self._busy_s += seconds
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from streams_node.searching import turns as turns_module
-from streams_node.searching.turns import LongTurns
+from streams_node.searching.turns import Busy, LongTurns
 from tests.indexing.world import on_loop
 
 LOOK_S = 0.02
@@ -22,6 +22,29 @@ async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(LOOK_S / 10)
+
+
+def test_what_is_waited_for_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("streams_node.searching.turns.time.monotonic", lambda: now[0])
+    busy = Busy()
+
+    def passing(seconds: float) -> float:
+        now[0] += seconds
+        return seconds
+
+    def work(first: float, wait: float) -> str:
+        passing(first)
+        assert busy.without(lambda: passing(wait)) == wait
+        with pytest.raises(ZeroDivisionError):
+            busy.without(lambda: passing(wait) / 0)
+        return "done"
+
+    assert busy.at(work, 2, 30) == "done"
+    assert busy.at(work, 1, 500) == "done"
+    assert busy.seconds == 3
+    with pytest.raises(TypeError):
+        busy.at(work)
 
 
 @on_loop

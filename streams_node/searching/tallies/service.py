@@ -26,6 +26,7 @@ from streams_node.searching.service import Searches
 from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies.parts import Part, add
 from streams_node.searching.tallies.wanted import Asked, Tallied, nothing
+from streams_node.searching.turns import Busy
 from streams_node.wal.database import Database
 
 if TYPE_CHECKING:  # they load pyarrow and tantivy
@@ -137,11 +138,11 @@ class _One:
 
     async def _ask(self, searcher: "Searcher", spans: list[Range]) -> "Said | str":
         """What the view says, or why it says nothing."""
-        loop = asyncio.get_running_loop()
+        loop, busy = asyncio.get_running_loop(), Busy()
         left = asyncio.Event()
 
         def records(seqs: Sequence[int]) -> Mapping[int, object]:
-            return asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result()
+            return busy.without(asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result)
 
         def over() -> bool:
             return self._asked.late or left.is_set()
@@ -151,9 +152,8 @@ class _One:
             if sum(end - first for first, end in spans) > _LONG:
                 said, _ = await self._searches.run_long(self._state.id, self._asked.until, work)
                 return said
-            began = time.monotonic()
-            found = await self._searches.run(work)
-            self._searches.long_turns.others(time.monotonic() - began)
+            found = await self._searches.run(busy.at, work)
+            self._searches.long_turns.others(busy.seconds)
             return found
         finally:
             left.set()  # it may be that nobody waits any more
