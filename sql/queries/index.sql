@@ -33,7 +33,8 @@ SELECT s.id, m.registry, s.profile, s.content_type
   FROM streams AS s CROSS JOIN schemas AS m ON m.stream = s.id
  WHERE s.meaning > 0 AND s.id > :after AND NOT EXISTS (
            SELECT 1 FROM index_plans AS p
-            WHERE p.stream = s.id AND (p.configs NOT LIKE '%"rollups":%' OR p.configs LIKE '%"rollups":"3-%'))
+            WHERE p.stream = s.id AND (p.configs NOT LIKE '%"rollups":%' OR p.configs LIKE '%"rollups":"3-%')
+              AND (p.configs NOT LIKE '%"companion":%' OR p.configs LIKE '%"companion":"2-%'))
  ORDER BY s.id LIMIT :limit;
 
 -- name: covers_of
