@@ -213,9 +213,12 @@ class Walker:
             bound = _held(columns, after[0])
             if bound is None and (int(after[0] or 0) > 0) != key.descending:
                 return  # behind all that the column can hold
-            if bound is not None and (bound == after[0] or not key.descending):
-                inner = after[1:] if bound == after[0] else None
-                yield from self._under(bound, both(query, self._equal(columns, bound)), rest, inner)
+        if after is not None and bound is not None and columns.field.kind in _ORDERED:
+            yield from self._from_number(query, columns, (key, *rest), after)
+            return
+        if after is not None and bound is not None and (bound == after[0] or not key.descending):
+            inner = after[1:] if bound == after[0] else None
+            yield from self._under(bound, both(query, self._equal(columns, bound)), rest, inner)
         yield from self._beyond_bound(query, columns, key, rest, bound)
 
     def _beyond_bound(
@@ -229,6 +232,24 @@ class Walker:
             yield from self._by_keyword(query, columns, key, rest, bound)
         else:
             yield from self._by_number(query, columns, key, rest, bound)
+
+    def _from_number(
+        self, query: tantivy.Query, columns: ColumnsOf, keys: Sequence[SortKey], after: _Values
+    ) -> Iterator[_Values]:
+        """What comes behind a place. Mostly few documents have its value: they are looked for with those behind it."""
+        key, bound, window = keys[0], after[0], self._window
+        part = both(query, self._beyond(columns, key, bound, with_it=True))
+        batch = self._sorted(part, columns.column, key, window)
+        if len(batch) < window:
+            yield from self._grouped([batch], keys, after)
+            return
+        last = batch[-1][0]
+        if last == bound:
+            yield from self._under(bound, both(query, self._equal(columns, bound)), keys[1:], after[1:])
+        else:
+            yield from self._grouped([[each for each in batch if each[0] != last]], keys, after)
+            yield from self._under(last, both(query, self._equal(columns, last)), keys[1:], None)
+        yield from self._by_number(query, columns, key, keys[1:], last)
 
     def _by_number(
         self, query: tantivy.Query, columns: ColumnsOf, key: SortKey, rest: Sequence[SortKey], bound: SortValue
@@ -276,11 +297,11 @@ class Walker:
             return Query.term_query(schema, column, value)
         return Query.range_query(schema, column, _type(columns), value, value)
 
-    def _beyond(self, columns: ColumnsOf, key: SortKey, value: Any) -> tantivy.Query:
+    def _beyond(self, columns: ColumnsOf, key: SortKey, value: Any, *, with_it: bool = False) -> tantivy.Query:
         schema, column, kind = self._source.schema, columns.column, _type(columns)
         if key.descending:
-            return Query.range_query(schema, column, kind, None, value, include_upper=False)
-        return Query.range_query(schema, column, kind, value, None, include_lower=False)
+            return Query.range_query(schema, column, kind, None, value, include_upper=with_it)
+        return Query.range_query(schema, column, kind, value, None, include_lower=with_it)
 
     # --- windows ---
 
