@@ -2,6 +2,7 @@
 
 seg       u64, indexed    the stream's incarnation
 row       u64             the entry's sequence
+block     u64, indexed    that without its last bits: of a large segment, entries near to each other are found by it
 ts        i64             when it was appended, in microseconds
 inexact   text, raw       the columns of this document that do not hold what the record holds
 has       text, raw       which of the fields without a fast column have a value in this record: `,f1,f7,`, or nothing;
@@ -26,7 +27,7 @@ import tantivy
 
 from streams_node.schema.search_config import Field, Kind
 
-SEG, ROW, TS, INEXACT, HAS = "seg", "row", "ts", "inexact", "has"
+SEG, ROW, BLOCK, TS, INEXACT, HAS = "seg", "row", "block", "ts", "inexact", "has"
 TERM_BYTES_MAX = 65_530  # Tantivy drops longer ones
 
 
@@ -62,6 +63,7 @@ class Layout:
         builder = tantivy.SchemaBuilder()
         builder.add_unsigned_field(SEG, indexed=True, fast=True)
         builder.add_unsigned_field(ROW, fast=True)
+        builder.add_unsigned_field(BLOCK, indexed=True)
         builder.add_integer_field(TS, fast=True)
         for name in (INEXACT, HAS):
             builder.add_text_field(name, tokenizer_name="raw", index_option="basic")

@@ -13,6 +13,7 @@ import tantivy
 from indexers.companion.layout import ROW, SEG
 from indexers.companion.pack import Directory, FieldFacts, Pack, write_pack
 from indexers.companion.stitch import StitchingBroken, named_by_content, stitch, stitching_works
+from indexers.companion.zones import Zone, joined, number
 from indexers.messages import Cover
 from indexers.runs import IndexDamaged, Written
 
@@ -25,8 +26,8 @@ def merge(packs: Sequence[Pack], covers: Sequence[Sequence[Cover]], folder: Path
     if not stitching_works():
         raise StitchingBroken("companions cannot be merged with this version of tantivy: build them again")
     folders = []
-    for number, pack in enumerate(packs):
-        folders.append(folder / str(number))
+    for at, pack in enumerate(packs):
+        folders.append(folder / str(at))
         pack.unpack(folders[-1])
     whole = folder / "whole"
     stitch(folders, whole)
@@ -97,7 +98,15 @@ def _directory(packs: Sequence[Pack], covers: Sequence[Sequence[Cover]], docs: i
         covers=living,
         fields=[_joined([pack.directory.fields[at] for pack in packs]) for at in range(len(first.fields))],
         files=[],
+        zones=joined([_zoned(pack.directory, each) for pack, each in zip(packs, covers, strict=True)]),
     )
+
+
+def _zoned(
+    directory: Directory, living: Sequence[Cover]
+) -> tuple[Sequence[Zone], dict[str, tuple[str, str]], Sequence[Cover]]:
+    known = {each.name: (each.least, each.most) for each in directory.fields if each.least and each.most}
+    return directory.zones, known, living
 
 
 def moved(covers: Sequence[Cover], before: int) -> list[Cover]:
@@ -113,12 +122,8 @@ def _joined(facts: Sequence[FieldFacts]) -> FieldFacts:
         column=facts[0].column,
         docs=sum(each.docs for each in facts),
         inexact=sum(each.inexact for each in facts),
-        least=min((each.least for each in known if each.least), key=_number, default=None),
-        most=max((each.most for each in known if each.most), key=_number, default=None),
+        least=min((each.least for each in known if each.least), key=number, default=None),
+        most=max((each.most for each in known if each.most), key=number, default=None),
         full=all(each.full for each in facts),
         single=all(each.single for each in facts),
     )
-
-
-def _number(text: str) -> float | int:
-    return float(text) if "." in text or "e" in text else int(text)

@@ -21,6 +21,7 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
+from indexers.companion.zones import Zone
 from indexers.messages import Cover
 from indexers.runs import IndexDamaged, IndexTooNew, Source, Written
 
@@ -62,7 +63,7 @@ class FieldFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Directory(msgspec.Struct, frozen=True, kw_only=True):
-    """What a companion holds. After a merge that left entries out, the facts of fields are bounds."""
+    """What a companion holds. After a merge that left entries out, the facts of fields and zones are bounds."""
 
     config: str
     docs: int
@@ -72,6 +73,7 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     covers: list[Cover]
     fields: list[FieldFacts]
     files: list[FileFacts]
+    zones: list[Zone] = []
 
 
 class Bytes(NamedTuple):

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tantivy
 
-from indexers.companion.layout import HAS, INEXACT, ROW, SEG, TERM_BYTES_MAX, TS, ColumnsOf, Layout
+from indexers.companion.layout import BLOCK, HAS, INEXACT, ROW, SEG, TERM_BYTES_MAX, TS, ColumnsOf, Layout
 from indexers.companion.pack import Directory, FieldFacts, write_pack
 from indexers.companion.stitch import META, named_by_content
 from indexers.companion.texts import Texts, translated
+from indexers.companion.zones import BOUNDED, Zones, block_of, bounds
 from indexers.messages import Cover
 from indexers.records import Column, Table, milliseconds
 from indexers.runs import Written
@@ -29,7 +30,6 @@ _BYTES_SURE = TERM_BYTES_MAX // 4  # text of so few bytes has no longer term, in
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 _WORDED = (Kind.KEYWORD, Kind.TEXT)
 _WHOLE = (Kind.INTEGER, Kind.DATE)
-_BOUNDED = (*_WHOLE, Kind.FLOAT)
 _Inexact = dict[int, list[str]]  # documents of a batch -> the columns that do not hold all
 
 
@@ -43,6 +43,8 @@ class Writer:
         self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._facts = {each.field.name: _Facts(each) for each in layout.columns}
+        self._bounded = {each.field.name: each.field for each in layout.columns if each.field.kind in BOUNDED}
+        self._zones = Zones({name: field.kind for name, field in self._bounded.items()})
         self._docs = 0
 
     def add(self, streams: Sequence[int], seqs: Sequence[int], times: Sequence[int], table: Table) -> None:
@@ -55,7 +57,9 @@ class Writer:
         else:
             texts.numbers(SEG, pa.array(streams, pa.uint64()))
         texts.numbers(ROW, pa.array(seqs, pa.uint64()))
+        texts.numbers(BLOCK, pa.array(list(map(block_of, seqs)), pa.uint64()))
         texts.numbers(TS, pa.array(times, pa.int64()))
+        self._zones.note(streams, seqs, {name: table.column(field) for name, field in self._bounded.items()})
         has: list[tuple[str, Column]] = []
         for columns in self._layout.columns:
             column = table.column(columns.field)
@@ -94,6 +98,7 @@ class Writer:
             covers=list(covers),
             fields=[self._facts[each.field.name].facts() for each in self._layout.columns],
             files=[],
+            zones=self._zones.zones(),
         )
         return write_pack(target, self._folder, names, directory)
 
@@ -129,7 +134,7 @@ class Writer:
         document = orjson.loads(text)
         for facts in self._facts.values():
             facts.inexact += 1
-        bare = {name: document[name] for name in (SEG, ROW, TS)}
+        bare = {name: document[name] for name in (SEG, ROW, BLOCK, TS)}
         bare[INEXACT] = [each.column for each in self._layout.columns]
         self._open().add_json(orjson.dumps(bare).decode())
 
@@ -150,11 +155,11 @@ class _Facts:
         self._rows += len(column)
         self._docs += column.present()
         self._several = self._several or bool(column.many)
-        if self._columns.field.kind in _BOUNDED:
-            least, most = _bounds(column, self._columns.field.kind)
-            if least is not None:
-                self._least = least if self._least is None else min(least, self._least)
-                self._most = most if self._most is None else max(most, self._most)
+        if self._columns.field.kind in BOUNDED:
+            found = bounds(column, self._columns.field.kind, 0, len(column))
+            if found is not None:
+                self._least = found[0] if self._least is None else min(found[0], self._least)
+                self._most = found[1] if self._most is None else max(found[1], self._most)
 
     def facts(self) -> FieldFacts:
         return FieldFacts(
@@ -242,15 +247,6 @@ def _note(inexact: _Inexact, at: int, name: str) -> None:
     names = inexact.setdefault(at, [])
     if name not in names:
         names.append(name)
-
-
-def _bounds(column: Column, kind: Kind) -> tuple[Any, Any]:
-    array = column.array(kind)
-    if array is not None:
-        found = pc.min_max(array).as_py()
-        return found["min"], found["max"]
-    known = _known(column)
-    return (min(known), max(known)) if known else (None, None)
 
 
 def _known(column: Column) -> list[Any]:

@@ -24,6 +24,7 @@ _BEST_MIN = 512  # of these mostly all score alike, or all of those that do are 
 _COUNTED_MIN = 1024  # and of several words or a phrase, where another search costs more than more hits
 _WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
+_ALIKE_MAX = 65_536  # entries that are looked at first for documents of a score
 _SCATTERED = 8  # times as many documents between some rows as there are rows
 
 
@@ -89,7 +90,8 @@ class Best(Walker):
 
         if field is not None and not self._source.full(self._source.layout.of(field.name)):
             return walk(self, query, after)
-        wanted = self._window * self._source.docs // len(known.alike)  # so many have a page of them, if evenly spread
+        # So many have a page of them if they are evenly spread, and if there are no more than those.
+        wanted = min(_ALIKE_MAX, self._window * self._source.docs // len(known.alike))
         return self._newest_first(query, keys[0], after, wanted, walk)
 
     def window(self, query: tantivy.Query, score: float, size: int = _BEST_MIN, at: int = 0) -> _Window:

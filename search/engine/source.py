@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import tantivy
 
-from indexers.companion import ColumnsOf, Directory, FieldFacts, Layout, View
-from indexers.companion.layout import INEXACT, ROW, SEG
+from indexers.companion import ColumnsOf, Directory, FieldFacts, Layout, View, zones
+from indexers.companion.layout import BLOCK, INEXACT, ROW, SEG
 from search.engine.model import Span
 from search.engine.stretches import Foremost, Stretch, foremost, in_order
 from streams_node.schema.search_config import Field, Kind
@@ -20,6 +20,7 @@ MUST, NOT, SHOULD = tantivy.Occur.Must, tantivy.Occur.MustNot, tantivy.Occur.Sho
 U64_MAX = 2**64 - 1
 _FREQUENCIES_MAX = 1024
 _KNOWN_CHARS_MAX = 128
+_BLOCKS_MAX = 32  # of more rows a range takes no longer
 _WIDER = 16  # times as many words of a field are tried where only deleted documents have the first ones
 
 
@@ -78,7 +79,18 @@ class Source:
         return rows[0] if len(rows) == 1 else some(rows)
 
     def rows_query(self, first: int, last: int) -> tantivy.Query:
-        return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, max(0, first), last)
+        """Of few rows by their blocks, which are found at once. A range looks for the first row all the way to it."""
+        first = max(0, first)
+        blocks = range(zones.block_of(first), zones.block_of(last) + 1)
+        if not 0 < len(blocks) <= _BLOCKS_MAX:
+            return self._rows(first, last)
+        found = some([Query.term_query(self.schema, BLOCK, block, "basic") for block in blocks])
+        low = 0 if first == zones.first_of(first) else first
+        high = U64_MAX if last == zones.last_of(last) else last
+        return found if (low, high) == (0, U64_MAX) else both(found, self._rows(low, high))
+
+    def _rows(self, first: int, last: int) -> tantivy.Query:
+        return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, first, last)
 
     @cached_property
     def _covered(self) -> dict[int, list[Span]]:
@@ -103,11 +115,13 @@ class Source:
     def _stretches_of(self, field: Field | None, stream: int) -> Iterator[Stretch]:
         for pack in self.view.packs:
             spans = merged([(each.first_seq, each.end_seq) for each in pack.directory.covers if each.stream == stream])
-            bounds = _bounds(pack.directory, field) if field is not None else (0.0, 0.0)
-            if spans and field is None:
-                yield from [Stretch([span], span[0], span[1] - 1) for span in spans]
-            elif spans and bounds is not None:
-                yield Stretch(spans, *bounds)
+            if field is None:
+                yield from [Stretch([span], span[0], span[1] - 1) for _, span in zones.cut(spans)]
+                continue
+            bounds = _bounds(pack.directory, field)
+            known = {each.block: each for each in pack.directory.zones if each.stream == stream}
+            if spans and bounds is not None:
+                yield from _zoned(known, bounds, spans, field) if known else [Stretch(spans, *bounds)]
 
     def single(self, columns: ColumnsOf) -> bool:
         """Whether no document has several values in this fast column."""
@@ -185,9 +199,28 @@ class Source:
         return _found(json.loads(query.explain(self.searcher, hits[0][1]).to_json()), "avgdl") if hits else None
 
 
+def _zoned(
+    known: Mapping[int, zones.Zone], every: tuple[float, float], spans: Sequence[Span], field: Field
+) -> Iterator[Stretch]:
+    """The blocks of some spans, where a field has values. `every`: the bounds of all of them."""
+    parts: dict[int, list[Span]] = {}
+    for block, span in zones.cut(spans):
+        parts.setdefault(block, []).append(span)
+    for block, some in parts.items():
+        zone = known.get(block)
+        if zone is None:
+            yield Stretch(some, *every)
+        elif field.name in zone.bounds:
+            yield Stretch(some, *map(_reader(field), zone.bounds[field.name]))
+
+
+def _reader(field: Field) -> type[float | int]:
+    return float if field.kind is Kind.FLOAT else int
+
+
 def _bounds(directory: Directory, field: Field) -> tuple[float, float] | None:
     """Of all values of a field in a companion; None when it has none."""
-    read: type[float | int] = float if field.kind is Kind.FLOAT else int
+    read = _reader(field)
     for facts in directory.fields:
         if facts.name == field.name and facts.least is not None and facts.most is not None:
             return read(facts.least), read(facts.most)

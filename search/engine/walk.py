@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 import tantivy
 
-from indexers.companion import ColumnsOf
+from indexers.companion import ColumnsOf, zones
 from indexers.companion.layout import ROW
 from search.engine.model import Over
 from search.engine.sorting import SortKey, SortValue, ordered, place_of
@@ -107,6 +107,7 @@ class Walker:
             return  # null is the greatest
         while low <= high:
             first, last = (max(low, high - near + 1), high) if key.descending else (low, min(high, low + near - 1))
+            first, last = max(low, zones.first_of(first)), min(high, zones.last_of(last))
             found = self._sorted(both(query, self._source.rows_query(first, last)), ROW, key, window)
             for seq, _ in found:
                 yield (int(seq),)

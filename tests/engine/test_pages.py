@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indexers.companion import View
+from indexers.companion import View, zones
 from search.engine import Ask, Entry, Hit, OneViewNeeded, Page, Searcher, SortKey, after_of, best, shower, sort_of, walk
 from search.engine import scan as scan_module
 from search.engine import search as search_module
@@ -59,6 +59,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     set_steps(monkeypatch, steps)
     monkeypatch.setattr(search_module, "VERIFIED_AT_ONCE", 2)
+    for name, value in (("BLOCK_BITS", 2), ("ENTRIES_MIN", 4), ("_RUN_MIN", 1)):
+        monkeypatch.setattr(zones, name, value)
     monkeypatch.setattr(scan_module, "_AT_ONCE", 5)
 
 

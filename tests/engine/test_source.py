@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from indexers.companion import View, zones
+from indexers.companion.layout import ROW
+from search.engine import Entry
+from search.engine import source as source_module
 from search.engine.source import Query, Source
-from tests.engine.world import LAYOUT, built, random_records
+from tests.engine.world import CONFIG, LAYOUT, STREAM, built, pack, random_records
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -48,3 +52,42 @@ def test_what_companions_say_is_not_counted(tmp_path: Path, monkeypatch: pytest.
     assert not source.full(LAYOUT.of("dur"))
     assert not source.single(LAYOUT.of("status"))
     assert counts
+
+
+def test_one_companion_is_looked_at_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("BLOCK_BITS", 3), ("ENTRIES_MIN", 10)):
+        monkeypatch.setattr(zones, name, value)
+    monkeypatch.setattr(zones, "_RUN_MIN", 1)
+    entries = [Entry(seq, seq, {"status": 400 + seq, "dur": (-seq) / 3}) for seq in range(5, 205)]
+    source = Source(View([pack(tmp_path, STREAM, entries)], tmp_path / "view"), LAYOUT)
+    for name, descending, spans in (
+        ("status", True, [(192, 200), (200, 205)]), ("status", False, [(5, 8), (8, 16)]),
+        ("dur", False, [(192, 200), (200, 205)]), ("dur", True, [(5, 8), (8, 16)]),
+    ):  # fmt: skip
+        found = source.foremost(CONFIG.fields[name], STREAM, 10, descending=descending)
+        assert found is not None
+        assert sorted(found.spans) == spans
+        assert found.entries == sum(end - first for first, end in spans)
+    found = source.foremost(None, STREAM, 10, descending=True)
+    assert found is not None
+    assert sorted(found.spans) == [(192, 200), (200, 205)]
+
+
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_rows_are_those_asked_for(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zones, "BLOCK_BITS", 3)
+    monkeypatch.setattr(source_module, "_BLOCKS_MAX", most)
+    packs = [
+        pack(tmp_path, STREAM, [Entry(seq, seq, {"status": seq}) for seq in range(first, end)])
+        for first, end in ((3, 40), (40, 41), (41, 100))
+    ]
+    source = Source(View(packs, tmp_path / "view"), LAYOUT)
+    draw = random.Random(3)
+    edges = [0, 3, 7, 8, 15, 16, 39, 40, 63, 64, 99, 2**64 - 1]
+    for _ in range(200):
+        first, last = (draw.choice([*edges, draw.randrange(110)]) for _ in range(2))
+        hits = source.searcher.search(
+            source.rows_query(first - draw.choice([0, 0, 200]) * (first == 0), last), 200
+        ).hits
+        found = sorted(int(row) for row in source.values(ROW, [address for _, address in hits]))
+        assert found == [row for row in range(3, 100) if first <= row <= last]
