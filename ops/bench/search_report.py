@@ -22,6 +22,7 @@ HEAD = """# What searches take
 - Times are milliseconds of one answer, or of one page where several are asked for, as clients in Python on the same two
   cores see them; p50 / p95 / p99.
 - *Tantivy alone* is one merged index in the process of the client: no HTTP, no records of hits, nobody else.
+- Only what was measured on one machine is compared; what each side was measured on stands at the end.
 - *Peer* is `@prisma/streams-server`, fully indexed; *not 200* counts its answers with another status or without
   complete coverage, whose times are those of what it did instead.
 - A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
@@ -68,7 +69,7 @@ class Report:
 
     def add(self, cell: Cell) -> None:
         self.cells[cell.key] = cell
-        self._new.add(f"{cell.size} {cell.events}, {TITLES[cell.side]}")
+        self._new.add(_about(cell))
 
     def add_line(self, line: Line) -> None:
         self.lines[line[:3]] = line
@@ -135,13 +136,13 @@ class Report:
         """What one cell of this node is judged by."""
         if cell.side != OURS or cell.state != WARM:
             return
-        bare = self.cells.get((*cell.key[:2], BARE, *cell.key[3:]))
+        bare = self._beside_it(cell, BARE)
         if bare is not None:
             bound = BARE_TIMES * bare.p50_ms + BARE_MS
             against = f"p50 within 2x of Tantivy alone and 3 ms; clients: {cell.clients}"
             yield Verdict(cell, against, bound, cell.p50_ms <= bound)
         for name in PEERS:
-            theirs = self.cells.get((*cell.key[:2], name, *cell.key[3:]))
+            theirs = self._beside_it(cell, name)
             if theirs is None:
                 continue
             if theirs.p50_ms >= SLOW_MS:
@@ -153,6 +154,15 @@ class Report:
             else:
                 against = f"never slower than the {TITLES[name]}"
                 yield Verdict(cell, against, theirs.p50_ms, cell.p50_ms <= theirs.p50_ms)
+
+    def _beside_it(self, cell: Cell, side: str) -> Cell | None:
+        """The same of another side, on the same machine."""
+        other = self.cells.get((*cell.key[:2], side, *cell.key[3:]))
+        return other if other is not None and self._machine(cell) == self._machine(other) else None
+
+    def _machine(self, cell: Cell) -> str:
+        stamp = self.stamps.get(_about(cell))
+        return "" if stamp is None else stamp.split("; ")[1]
 
     def _alike(self) -> Iterator[bool]:
         for cell in self.cells.values():
@@ -187,6 +197,10 @@ class Report:
         for line in self.lines.values():
             met = "" if line.met is None else ("yes" if line.met else "no")
             yield f"| {line.size} {line.events} | {line.name} | {line.said} | {line.bound} | {met} |"
+
+
+def _about(cell: Cell) -> str:
+    return f"{cell.size} {cell.events}, {TITLES[cell.side]}"
 
 
 def _shown(cell: Cell | None) -> str:
