@@ -20,7 +20,8 @@ from streams_node.schema.search_config import Kind
 # Sixteen thousand rows: some tenths of a millisecond for a search. A part of the format, as `block` is made of it.
 BLOCK_BITS = 14
 ENTRIES_MIN = 4096  # of a stream in a companion
-_RUN_MIN = 256  # rows of one block in a row, on average: with fewer there would be more zones than that helps
+_RUN_MIN = 256  # rows of one block in a row, on average: with fewer, to look at each takes longer than it helps,
+_PIECE_MIN = 16  # and streams that come in smaller pieces than this have no zones
 BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.FLOAT)
 _Bounds = Mapping[str, tuple[str, str]]
 _Span = tuple[int, int]
@@ -52,9 +53,11 @@ class Zones:
             runs.append((key, at, at + count))
             at += count
         if len(runs) > 4 + len(seqs) // _RUN_MIN:
-            self._none.update(streams)
-            return
+            pieces = Counter(stream for (stream, _), _, _ in runs)
+            self._none.update(stream for stream, rows in Counter(streams).items() if rows < _PIECE_MIN * pieces[stream])
         for key, begin, end in runs:
+            if key[0] in self._none:
+                continue
             self._entries[key] += end - begin
             known = self._bounds.setdefault(key, {})
             for name, kind in self._kinds.items():

@@ -36,7 +36,7 @@ class Source:
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
         self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
-        self._stretches: dict[tuple[str | None, int, bool], list[Stretch]] = {}
+        self._stretches: dict[tuple[str | None, int, bool], list[list[Stretch]]] = {}
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -109,17 +109,21 @@ class Source:
         key = (None if field is None else field.name, stream, descending)
         known = self._stretches.get(key)
         if known is None:
-            known = self._stretches[key] = in_order(self._stretches_of(field, stream), descending=descending)
-        return foremost(known, wanted, descending=descending)
+            known = [list(self._stretches_of(field, stream, zoned=zoned)) for zoned in (True, False)]
+            known = self._stretches[key] = [in_order(each, descending=descending) for each in known]
+        some = (foremost(each, wanted, descending=descending) for each in known)
+        return next((each for each in some if each is not None), None)
 
-    def _stretches_of(self, field: Field | None, stream: int) -> Iterator[Stretch]:
+    def _stretches_of(self, field: Field | None, stream: int, *, zoned: bool) -> Iterator[Stretch]:
+        """By blocks, as far as companions say of each what is in it; else, and for very much, by companions."""
         for pack in self.view.packs:
             spans = merged([(each.first_seq, each.end_seq) for each in pack.directory.covers if each.stream == stream])
             if field is None:
-                yield from [Stretch([span], span[0], span[1] - 1) for _, span in zones.cut(spans)]
+                parts = [span for _, span in zones.cut(spans)] if zoned else spans
+                yield from [Stretch([span], span[0], span[1] - 1) for span in parts]
                 continue
             bounds = _bounds(pack.directory, field)
-            known = {each.block: each for each in pack.directory.zones if each.stream == stream}
+            known = {each.block: each for each in pack.directory.zones if zoned and each.stream == stream}
             if spans and bounds is not None:
                 yield from _zoned(known, bounds, spans, field) if known else [Stretch(spans, *bounds)]
 

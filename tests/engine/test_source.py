@@ -73,6 +73,21 @@ def test_one_companion_is_looked_at_by_blocks(tmp_path: Path, monkeypatch: pytes
     assert sorted(found.spans) == [(192, 200), (200, 205)]
 
 
+def test_where_blocks_are_in_no_order_companions_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came from many at a time, say."""
+    for name, value in (("BLOCK_BITS", 1), ("ENTRIES_MIN", 10), ("_RUN_MIN", 1)):
+        monkeypatch.setattr(zones, name, value)
+    packs = []
+    for first in (0, 200, 400):
+        values = [first + 199 * (at % 2) for at in range(200)]
+        entries = [Entry(first + at, first + at, {"status": value}) for at, value in enumerate(values)]
+        packs.append(pack(tmp_path, STREAM, entries))
+    source = Source(View(packs, tmp_path / "view"), LAYOUT)
+    found = source.foremost(CONFIG.fields["status"], STREAM, 150, descending=True)
+    assert found is not None
+    assert list(found.spans) == [(400, 600)]
+
+
 @pytest.mark.parametrize("most", [1, 4, 1000])
 def test_rows_are_those_asked_for(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zones, "BLOCK_BITS", 3)

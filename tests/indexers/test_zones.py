@@ -101,11 +101,14 @@ def test_bounds_are_no_wider_than_needed(tmp_path: Path) -> None:
 
 def test_of_many_small_streams_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zones, "_RUN_MIN", 16)
+    monkeypatch.setattr(zones, "_PIECE_MIN", 4)
+    monkeypatch.setattr(zones, "ENTRIES_MIN", 4)
     writer = Writer("c", Layout(CONFIG.fields), tmp_path / "writer")
     streams = [stream for stream in range(50) for _ in range(2)]
     writer.add(streams, [0, 1] * 50, [0] * 100, table([{"n": 1}] * 100))
     writer.add([50] * 40, range(40), [0] * 40, table([{"n": 1}] * 40))
-    covers = [*(cover(0, 2, stream=stream) for stream in range(50)), cover(0, 40, stream=50)]
+    writer.add([50] * 24 + streams, [*range(40, 64), *[2, 3] * 50], [0] * 124, table([{"n": 1}] * 124))
+    covers = [*(cover(0, 4, stream=stream) for stream in range(50)), cover(0, 64, stream=50)]
     writer.finish(tmp_path / "pack", ["o"], covers)
     assert {zone.stream for zone in Pack(tmp_path / "pack").directory.zones} == {50}
 
