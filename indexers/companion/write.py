@@ -13,7 +13,7 @@ from indexers.companion.layout import BLOCK, HAS, INEXACT, ROW, SEG, TERM_BYTES_
 from indexers.companion.pack import Directory, FieldFacts, write_pack
 from indexers.companion.stitch import META, named_by_content
 from indexers.companion.texts import Texts, translated
-from indexers.companion.zones import BOUNDED, Zones, block_of, bounds
+from indexers.companion.zones import BOUNDED, Zones, blocks_of, bounds, wider
 from indexers.messages import Cover
 from indexers.records import Column, Table, milliseconds
 from indexers.runs import Written
@@ -43,8 +43,7 @@ class Writer:
         self._folder = folder
         self._writer: tantivy.IndexWriter | None = None
         self._facts = {each.field.name: _Facts(each) for each in layout.columns}
-        self._bounded = {each.field.name: each.field for each in layout.columns if each.field.kind in BOUNDED}
-        self._zones = Zones({name: field.kind for name, field in self._bounded.items()})
+        self._zones = Zones(each.field for each in layout.columns)
         self._docs = 0
 
     def add(self, streams: Sequence[int], seqs: Sequence[int], times: Sequence[int], table: Table) -> None:
@@ -56,10 +55,11 @@ class Writer:
             texts.constant(SEG, streams[0])
         else:
             texts.numbers(SEG, pa.array(streams, pa.uint64()))
-        texts.numbers(ROW, pa.array(seqs, pa.uint64()))
-        texts.numbers(BLOCK, pa.array(list(map(block_of, seqs)), pa.uint64()))
+        rows = pa.array(seqs, pa.uint64())
+        texts.numbers(ROW, rows)
+        texts.numbers(BLOCK, blocks_of(rows))
         texts.numbers(TS, pa.array(times, pa.int64()))
-        self._zones.note(streams, seqs, {name: table.column(field) for name, field in self._bounded.items()})
+        self._zones.note(streams, seqs, table)
         has: list[tuple[str, Column]] = []
         for columns in self._layout.columns:
             column = table.column(columns.field)
@@ -148,8 +148,7 @@ class _Facts:
         self._docs = 0
         self._several = False
         self.inexact = 0
-        self._least: Any = None
-        self._most: Any = None
+        self._bounds: tuple[Any, Any] | None = None
 
     def note(self, column: Column) -> None:
         self._rows += len(column)
@@ -158,8 +157,7 @@ class _Facts:
         if self._columns.field.kind in BOUNDED:
             found = bounds(column, self._columns.field.kind, 0, len(column))
             if found is not None:
-                self._least = found[0] if self._least is None else min(found[0], self._least)
-                self._most = found[1] if self._most is None else max(found[1], self._most)
+                self._bounds = wider(self._bounds, found)
 
     def facts(self) -> FieldFacts:
         return FieldFacts(
@@ -167,8 +165,8 @@ class _Facts:
             column=self._columns.column,
             docs=self._docs,
             inexact=self.inexact,
-            least=None if self._least is None else repr(self._least),
-            most=None if self._most is None else repr(self._most),
+            least=None if self._bounds is None else repr(self._bounds[0]),
+            most=None if self._bounds is None else repr(self._bounds[1]),
             full=self._docs == self._rows and not self.inexact,
             single=not self._several and not self.inexact,
         )

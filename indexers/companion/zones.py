@@ -6,16 +6,17 @@ companion has of it, or none: of streams with few entries, or with few at a time
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from indexers.messages import Cover
-from indexers.records import Column
-from streams_node.schema.search_config import Kind
+from indexers.records import Column, Table
+from streams_node.schema.search_config import Field, Kind
 
 # Sixteen thousand rows: some tenths of a millisecond for a search. A part of the format, as `block` is made of it.
 BLOCK_BITS = 14
@@ -39,13 +40,13 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 class Zones:
     """The zones of a companion in the making."""
 
-    def __init__(self, kinds: Mapping[str, Kind]) -> None:
-        self._kinds = {name: kind for name, kind in kinds.items() if kind in BOUNDED}
+    def __init__(self, fields: Iterable[Field]) -> None:
+        self._fields = [each for each in fields if each.kind in BOUNDED]
         self._entries = Counter[tuple[int, int]]()
         self._bounds: dict[tuple[int, int], dict[str, tuple[Any, Any]]] = {}
         self._none: set[int] = set()
 
-    def note(self, streams: Sequence[int], seqs: Sequence[int], columns: Mapping[str, Column]) -> None:
+    def note(self, streams: Sequence[int], seqs: Sequence[int], table: Table) -> None:
         """The next documents, in order, and what they have in the fields."""
         runs, at = list[tuple[tuple[int, int], int, int]](), 0
         for key, some in groupby(zip(streams, map(block_of, seqs), strict=True)):
@@ -60,10 +61,10 @@ class Zones:
                 continue
             self._entries[key] += end - begin
             known = self._bounds.setdefault(key, {})
-            for name, kind in self._kinds.items():
-                found = bounds(columns[name], kind, begin, end)
+            for field in self._fields:
+                found = bounds(table.column(field), field.kind, begin, end)
                 if found is not None:
-                    known[name] = _wider(known.get(name), found)
+                    known[field.name] = wider(known.get(field.name), found)
 
     def zones(self) -> list[Zone]:
         totals = Counter[int]()
@@ -84,7 +85,10 @@ def bounds(column: Column, kind: Kind, begin: int, end: int) -> tuple[Any, Any] 
     if array is not None:
         found = pc.min_max(array.slice(begin, end - begin)).as_py()
         return None if found["min"] is None else (found["min"], found["max"])
-    values = [value for at in range(begin, end) for value in column.of(at)]
+    if column.many:
+        values = [value for at in range(begin, end) for value in column.of(at)]
+    else:
+        values = [value for value in column.values[begin:end] if value is not None]
     return (min(values), max(values)) if values else None
 
 
@@ -128,6 +132,11 @@ def block_of(row: int) -> int:
     return row >> BLOCK_BITS
 
 
+def blocks_of(rows: Any) -> Any:
+    """Of an Arrow array of u64."""
+    return pc.shift_right(rows, pa.scalar(BLOCK_BITS, pa.uint64()))
+
+
 def first_of(row: int) -> int:
     """The first row of its block."""
     return row >> BLOCK_BITS << BLOCK_BITS
@@ -150,5 +159,6 @@ def _both(one: Zone, other: Zone) -> Zone:
     return Zone(stream=one.stream, block=one.block, entries=one.entries + other.entries, bounds=wide)
 
 
-def _wider(known: tuple[Any, Any] | None, found: tuple[Any, Any]) -> tuple[Any, Any]:
+def wider(known: tuple[Any, Any] | None, found: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The bounds of both."""
     return found if known is None else (min(known[0], found[0]), max(known[1], found[1]))

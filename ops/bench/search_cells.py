@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
@@ -136,9 +137,8 @@ def over_http(port: int, asks: Asks) -> Side:
                 if taken.is_over(number - first + 1):
                     return
 
-        several = Clients(port, "application/json", clients)
-        several.talk(talk)
-        several.close()
+        with closing(Clients(port, "application/json", clients)) as several:
+            several.talk(talk)
 
     return side
 

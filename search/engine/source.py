@@ -105,7 +105,7 @@ class Source:
         return all(any(first <= begin and stop <= end for first, end in spans) for begin, stop in covered)
 
     def foremost(self, field: Field | None, stream: int, wanted: int, *, descending: bool) -> Foremost | None:
-        """Companions with the first values of a field in a stream, or with its first sequences: see stretches.py."""
+        """Where the first values of a field in a stream are, or its first sequences: see stretches.py."""
         key = (None if field is None else field.name, stream, descending)
         known = self._stretches.get(key)
         if known is None:

@@ -1,7 +1,7 @@
-"""Which companions have what comes first, as their bounds say.
+"""Which companions, or blocks of them, have what comes first, as their bounds say.
 
-Entries mostly come in the order of their time, and so do companions: a page in the order of a time is in the newest
-ones, mostly, and of the others it is enough to know that they have nothing before it.
+Entries mostly come in the order of their time, and so do these: a page in the order of a time is in the newest ones,
+mostly, and of the others it is enough to know that they have nothing before it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from search.engine.model import Span
 
 _ENOUGH = 4  # times as few entries as are wanted are better than nothing
-_COMPANIONS_MAX = 64  # to look at more takes no less than to look at all
+_STRETCHES_MAX = 64  # to look at more takes no less than to look at all
 
 
 class Stretch(NamedTuple):
-    """Where the entries of a stream are in a companion, and the bounds of their values."""
+    """Where the entries of a stream are in a companion, or in a block, and the bounds of their values."""
 
     spans: Sequence[Span]
     least: float
@@ -26,7 +26,7 @@ class Stretch(NamedTuple):
 
 
 class Foremost(NamedTuple):
-    """Some companions; no other one has a value that comes before `bound`."""
+    """Some of them; no other one has a value that comes before `bound`."""
 
     spans: Sequence[Span]
     entries: int
@@ -39,12 +39,12 @@ def in_order(known: Iterable[Stretch], *, descending: bool) -> list[Stretch]:
 
 
 def foremost(ordered: Sequence[Stretch], wanted: int, *, descending: bool) -> Foremost | None:
-    """The companions that may have the first values: as few as have about so many entries before all others.
+    """Those that may have the first values: as few as have about so many entries before all others.
 
     None if that helps nothing: there are only few others, or too many to be in any order.
     """
     entries, total, found = 0, sum(each.entries for each in ordered), None
-    for at in range(1, min(len(ordered), _COMPANIONS_MAX)):
+    for at in range(1, min(len(ordered), _STRETCHES_MAX)):
         entries += ordered[at - 1].entries
         if 2 * entries > total:
             break
@@ -58,7 +58,7 @@ def foremost(ordered: Sequence[Stretch], wanted: int, *, descending: bool) -> Fo
 
 
 def _share(one: Stretch, bound: float, *, descending: bool) -> float:
-    """How much of a companion comes before a bound, if its values are evenly spread."""
+    """How much of a stretch comes before a bound, if its values are evenly spread."""
     before, whole = one.most - bound if descending else bound - one.least, one.most - one.least
     if before <= 0:
         return 0.0

@@ -8,7 +8,7 @@ value: the documents with one value are a query of their own, walked by the keys
 in which documents have several values cannot be asked for like that, nor can scores; these are walked by windows. A
 window begins where a value does: which documents of one value are the first so many, Tantivy says in another way each
 time, so that one would be in two windows, and another in none. Of the documents in the order of offsets the nearest
-rows are asked for first: Tantivy skips the segments of all others.
+rows are asked for first, by their blocks: Tantivy skips to these.
 """
 
 from bisect import bisect_left, bisect_right
@@ -39,7 +39,7 @@ WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _ORDERED = {Kind.INTEGER, Kind.FLOAT, Kind.DATE}  # of whose values companions have bounds
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
 FREQUENT = 1 << 17  # documents: to look at all of them takes longer than to look at those of some companions
-_NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over segments of others
+_NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over others
 _WIDER = 8  # times as many entries are looked at when a walk goes on
 _BETWEEN = 2  # times as many entries from the first to the last one of some companions as there are in them
 _FEW = 1024  # documents: to look at all of them takes no longer
@@ -151,7 +151,7 @@ class Walker:
     def _newest_first(
         self, query: tantivy.Query, key: SortKey, after: _Values | None, wanted: int, walk: _Walk[Self]
     ) -> Iterator[_Values]:
-        """All documents of a walk: at first of those companions that may have the first ones, then of more of them."""
+        """All documents of a walk: at first of where the first ones may be, then of more."""
         wanted, walked = max(wanted, _NEAR), 0
         while (first := self._foremost(key, wanted, after)) is not None and first.entries > walked:
             part = both(query, unscored(self._of(first)))
@@ -165,7 +165,7 @@ class Walker:
 
     @staticmethod
     def foremost(source: Source, stream: int, key: SortKey, wanted: int = 0) -> Foremost | None:
-        """Companions with the first values of a key, where bounds tell."""
+        """Where the first values of a key are, if bounds tell."""
         if key.by != "offset" and (key.field is None or key.field.kind not in _ORDERED):
             return None
         return source.foremost(key.field, stream, max(wanted, _NEAR), descending=key.descending)
@@ -177,14 +177,14 @@ class Walker:
         return found if after is None or after[0] is None or _is_before(key, after[0], found.bound) else None
 
     def _of(self, some: Foremost) -> tantivy.Query:
-        """Entries of these companions, perhaps with others between them: one stretch takes less than several."""
+        """These entries, perhaps with others between them: one stretch takes less than several."""
         first, end = min(first for first, _ in some.spans), max(end for _, end in some.spans)
         if end - first <= _BETWEEN * some.entries:
             return self._source.rows_query(first, end - 1)
         return self._source.spans_query(some.spans)
 
     def _within(self, some: Foremost) -> Self:
-        """Walks over these companions only."""
+        """Walks over these only."""
         found = copy(self)
         found._bounds = min(first for first, _ in some.spans), max(end for _, end in some.spans) - 1  # noqa: SLF001
         found._effort = min(self._effort, some.entries)  # noqa: SLF001
