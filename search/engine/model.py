@@ -1,7 +1,7 @@
 """What goes into a search, and what comes out: plain values."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from search.engine.sorting import SortKey, SortValue
@@ -80,4 +80,4 @@ class Page:
     timed_out: bool
     verified: int
     scanned: int
-    ms: Mapping[str, float] = field(default_factory=dict)  # by phase: scan, odd, walk, count
+    odd_s: float  # to understand the query, and to read what the index cannot decide

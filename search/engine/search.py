@@ -4,7 +4,6 @@ import heapq
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -31,6 +30,7 @@ _SCORES_KEPT = 64  # functions from a record to its score
 _ADDENDS_MAX = 2  # of a score: that of more depends on the order in which Tantivy adds them
 _VALUED = 3  # times as long as by its score it takes to sort a document by a value
 VERIFIED_MAX = 2_000  # and so many at most; also, so many are read only to count them
+_NOTHING = Scanned([], 0, 0)
 
 
 def open_views(packs: Sequence[Pack], folder: Path) -> tuple[View, ...]:
@@ -145,7 +145,6 @@ class _Search:
             max((end for _, end in ask.spans), default=0) - 1,
         )
         self._verified = 0
-        self._ms: dict[str, float] = defaultdict(float)
 
     @cached_property
     def _matches(self) -> Matcher:
@@ -154,19 +153,17 @@ class _Search:
     def page(self) -> Page:
         ask, rows, over = self._ask, list[_Values](), False
         total, exact = 0, False
-        with self._timed("scan"):
-            scanned = self._scanned() if ask.tail else Scanned([], 0, 0)
+        scanned = self._scanned() if ask.tail else _NOTHING
+        began, odd_s = time.perf_counter(), 0.0
         try:
-            with self._timed("odd"):
-                parts = [self._parts(source) for source in self._sources]
-            with self._timed("walk"):
-                walks = [walk for part in parts for walk in self._walks(part)]
-                if scanned.rows:
-                    walks.append(iter(scanned.rows))
-                for row in islice(walks[0] if len(walks) == 1 else heapq.merge(*walks, key=self._place), ask.size):
-                    rows.append(row)  # what there is stays when the time is over
-            with self._timed("count"):
-                total, exact = self._total(rows, scanned, parts)
+            parts = [self._parts(source) for source in self._sources]
+            odd_s = time.perf_counter() - began
+            walks = [walk for part in parts for walk in self._walks(part)]
+            if scanned.rows:
+                walks.append(iter(scanned.rows))
+            for row in islice(walks[0] if len(walks) == 1 else heapq.merge(*walks, key=self._place), ask.size):
+                rows.append(row)  # what there is stays when the time is over
+            total, exact = self._total(rows, scanned, parts)
         except TimeOver:
             over = True
         over = over or scanned.seen < len(ask.tail)
@@ -178,7 +175,7 @@ class _Search:
             timed_out=over,
             verified=self._verified,
             scanned=scanned.seen,
-            ms=dict(self._ms),
+            odd_s=odd_s,
         )
 
     def _scanned(self) -> Scanned:
@@ -190,7 +187,8 @@ class _Search:
     def _parts(self, source: Source) -> _Parts:
         ask, translator = self._ask, Translator(source)
         base, pair = source.entries_query(ask.stream, ask.spans), translator.pair(ask.plan)
-        lower, upper = both(base, pair.lower), both(base, pair.upper)
+        upper = both(base, pair.upper)
+        lower = upper if pair.exact else both(base, pair.lower)
         doubt = None if pair.exact else without(upper, pair.lower)
         odd = self._odd(source, translator)
         if odd is None:
@@ -294,11 +292,3 @@ class _Search:
             else:
                 found += sum(1 for _ in self._read_all(part.source, part.doubt))
         return found, exact
-
-    @contextmanager
-    def _timed(self, phase: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._ms[phase] += (time.perf_counter() - started) * 1000

@@ -8,7 +8,7 @@ Keeps    a value that is missing is the greatest: last when ascending, first whe
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from operator import itemgetter
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -37,8 +37,13 @@ class SortKey:
 
 def sort_of(raw: Sequence[str] | None, plan: Plan, config: SearchConfig) -> tuple[SortKey, ...]:
     """The effective keys: what was asked for, or the default for such a query; the offset last."""
-    keys = [_key(each, config) for each in raw] if raw else []
-    if not keys and has_text(plan):
+    return _keys(tuple(raw or ()), config, by_score=not raw and has_text(plan))
+
+
+@lru_cache(256)
+def _keys(raw: tuple[str, ...], config: SearchConfig, *, by_score: bool) -> tuple[SortKey, ...]:
+    keys = [_key(each, config) for each in raw]
+    if by_score:
         primary = config.resolve(config.primary_timestamp_field)
         keys = [SortKey("score"), *([SortKey("field", field=primary)] if primary else [])]
     if not any(key.by == "offset" for key in keys):
@@ -124,6 +129,8 @@ def shower(keys: Sequence[SortKey]) -> Callable[[Sequence[SortValue], str], list
 
     Dates are milliseconds: a number, or a string where they have a fraction; so are integers that no double holds.
     """
+    if len(keys) == 1 and keys[0].by == "offset":
+        return lambda _values, offset: [offset]
     kinds = [(key.by == "offset", key.field is not None and key.field.kind is Kind.DATE) for key in keys]
 
     def shown(values: Sequence[SortValue], offset: str) -> list[object]:

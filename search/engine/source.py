@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import tantivy
 
@@ -24,6 +24,14 @@ _BLOCKS_MAX = 32  # of more rows a range takes no longer
 _WIDER = 16  # times as many words of a field are tried where only deleted documents have the first ones
 
 
+class _Entries(NamedTuple):
+    """Of a stream, in some spans: and whether there are no other ones."""
+
+    asked: tuple[object, ...]
+    query: tantivy.Query
+    whole: bool
+
+
 class Source:
     """A view of companions of one layout. What it reads off the view once is kept."""
 
@@ -37,6 +45,7 @@ class Source:
         self._averages: dict[str, float] = {}
         self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
         self._stretches: dict[tuple[str | None, int, bool], list[list[Stretch]]] = {}
+        self._asked: _Entries | None = None  # the last ones
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
     @property
@@ -59,17 +68,26 @@ class Source:
 
     def entries_query(self, stream: int, spans: Sequence[Span]) -> tantivy.Query:
         """The entries of a stream that lie in the spans."""
-        one = Query.term_query(self.schema, SEG, stream)
-        wanted = merged(spans)
-        if not wanted:
-            return Query.empty_query()
-        if self._within(stream, wanted):
-            return Query.all_query() if self._alone(stream) else one
-        return both(one, self.spans_query(wanted))
+        return self._entries(stream, spans).query
 
     def all_of(self, stream: int, spans: Sequence[Span]) -> bool:
         """Whether all documents are entries of a stream that lie in the spans."""
-        return self._alone(stream) and self._within(stream, merged(spans))
+        return self._entries(stream, spans).whole
+
+    def _entries(self, stream: int, spans: Sequence[Span]) -> "_Entries":
+        """Mostly all there are, until the next view."""
+        asked, known = (stream, *spans), self._asked
+        if known is None or known.asked != asked:
+            known = self._asked = self._entries_of(asked, stream, merged(spans))
+        return known
+
+    def _entries_of(self, asked: tuple[object, ...], stream: int, spans: Sequence[Span]) -> "_Entries":
+        if not spans:
+            return _Entries(asked, Query.empty_query(), whole=False)
+        one, is_within = Query.term_query(self.schema, SEG, stream), self._within(stream, spans)
+        if is_within and self._alone(stream):
+            return _Entries(asked, Query.all_query(), whole=True)
+        return _Entries(asked, one if is_within else both(one, self.spans_query(spans)), whole=False)
 
     def _alone(self, stream: int) -> bool:
         return self._covered.keys() == {stream}

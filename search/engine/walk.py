@@ -108,7 +108,9 @@ class Walker:
         while low <= high:
             first, last = (max(low, high - near + 1), high) if key.descending else (low, min(high, low + near - 1))
             first, last = max(low, zones.first_of(first)), min(high, zones.last_of(last))
-            found = self._sorted(both(query, self._source.rows_query(first, last)), ROW, key, window)
+            is_all = first <= self._bounds[0] and last >= self._bounds[1]  # documents of the query have no other rows
+            part = query if is_all else both(query, self._source.rows_query(first, last))
+            found = self._sorted(part, ROW, key, window)
             for seq, _ in found:
                 yield (int(seq),)
             if len(found) == window:

@@ -21,7 +21,7 @@ Hands on, from this package:
     exact_text(kind, value) -> str          the spelling in exact indexes and keys of groups
     order_key(kind, value) -> bytes         sorts as the values do: ranges, sorted runs, bounds
     words(text) -> list of str              the analyser, also for building indexes
-    clauses, fields, has_text, necessary    what a plan consists of, for pruning and for the default sort
+    clauses, fields, has_text, necessary, shape     what a plan consists of
     parse_query, parse_filter, print_query, plan_query, plan_filter     the single steps
 
          `version` is always the current schema version, and a record is promoted to it first; `record` is a parsed JSON
@@ -54,6 +54,7 @@ from search.language.plan import (
     fields,
     has_text,
     necessary,
+    shape,
 )
 from search.language.planner import check_config, filter_, plan_filter, plan_query, query
 from search.language.printer import print_query
@@ -98,6 +99,7 @@ __all__ = [
     "raw_fields",
     "raw_values",
     "scorer",
+    "shape",
     "values",
     "words",
 ]

@@ -82,9 +82,40 @@ def clauses(plan: Plan) -> Iterator[Clause]:
         yield plan
 
 
+def shape(plan: Plan, parts_max: int) -> int | None:
+    """The same number for plans that differ in their words and values alone; None for one that has too many parts."""
+    found: list[object] = []
+    return hash(tuple(found)) if _shaped(plan, found, 2 * parts_max) else None
+
+
+def _shaped(plan: Plan, found: list[object], most: int) -> bool:
+    """Whether there is room for it."""
+    found.append(type(plan))
+    match plan:
+        case AllOf(parts) | AnyOf(parts):
+            found.append(len(parts))
+            return len(parts) <= most and all(_shaped(part, found, most) for part in parts)
+        case NotOf(part):
+            return _shaped(part, found, most)
+        case Text(targets, phrase, prefix):
+            found += [phrase, prefix, len(targets)]
+            for each in targets:
+                found += [each.field.name, len(each.tokens)]
+                most -= len(each.tokens)
+        case Compare(field, op, _):
+            found += [field.name, op]
+        case Exists(field) | Prefix(field):
+            found.append(field.name)
+    return len(found) <= most
+
+
 def has_text(plan: Plan) -> bool:
     """Whether the default order is by score: some clause is about text, even a negated one."""
-    return any(isinstance(clause, Text) for clause in clauses(plan))
+    if isinstance(plan, NotOf):
+        return has_text(plan.part)
+    if isinstance(plan, AllOf | AnyOf):
+        return any(map(has_text, plan.parts))
+    return isinstance(plan, Text)
 
 
 def fields(plan: Plan) -> tuple[Field, ...]:

@@ -88,13 +88,11 @@ class Cycle(RequestResponseCycle):
         self.waiting_for_100_continue = False
         if self.more_body:
             self.keep_alive = False  # the rest of the body is not wanted
-        content = _first_lines(status, *self.default_headers)
-        for name, value in headers:
-            content += b"%b: %b\r\n" % (name, value)
-        content += b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        lines = [_first_lines(status, *self.default_headers), *[b"%b: %b\r\n" % line for line in headers]]
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
         if body and self.scope["method"] != "HEAD":
-            content += body
-        self.transport.write(content)
+            lines.append(body)
+        self.transport.write(b"".join(lines))
         self.response_complete = True
         self.wake()
         if self.more_body:

@@ -1,9 +1,11 @@
 """The long-poll, and how a live reader waits: for a change, for its time to be over, or for its client to leave."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Coroutine, Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from typing_extensions import override
 
 from streams_node.errors import Missing
 from streams_node.http.asgi import CYCLE, Receive, Scope, Send, answer
@@ -120,8 +122,50 @@ async def _until_disconnect(receive: Receive, left: "asyncio.Future[None]") -> N
         left.set_result(None)
 
 
-async def while_there(answering: Awaitable[Answer], scope: Scope, receive: Receive, seconds: float) -> Answer:
-    """The answer; it is not made any further once the client has left. TimeoutError when the time is over."""
+class _Begun(Awaitable[Answer]):
+    """A coroutine that has run up to where it waits for something. StopIteration if it ended before."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Answer]) -> None:
+        self._coroutine = coroutine
+        self.step()
+
+    def step(self) -> None:
+        self._awaited = self._coroutine.send(None)
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it waits for nothing but others' turn on the loop."""
+        return self._awaited is None
+
+    @override
+    def __await__(self) -> Generator[Any, Any, Answer]:
+        awaited = self._awaited
+        try:
+            while True:
+                try:
+                    sent = yield awaited
+                except BaseException as thrown:  # noqa: BLE001 - it is the coroutine's, whatever it is
+                    awaited = self._coroutine.throw(thrown)
+                else:
+                    awaited = self._coroutine.send(sent)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+
+
+async def while_there(coroutine: Coroutine[Any, Any, Answer], scope: Scope, receive: Receive, seconds: float) -> Answer:
+    """The answer; it is not made any further once the client has left. TimeoutError when the time is over.
+
+    What waits for nothing needs neither a clock nor a look at its client.
+    """
+    try:
+        answering = _Begun(coroutine)
+        while answering.is_aside:
+            await asyncio.sleep(0)
+            answering.step()
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
     with watched(scope, receive) as left:
         async with asyncio.timeout(seconds) as clock:
             loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from streams_node.http.search_request import SearchRequest, of_body, of_members,
 from streams_node.http.search_view import SearchView, headers_of, view_of
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import Meaning
-from streams_node.observe.phases import note
+from streams_node.observe.phases import current
 from streams_node.protocol import offsets
 from streams_node.schema.search_config import SearchConfig
 from streams_node.searching import Asked, Found, Work
@@ -64,10 +64,12 @@ def _is_short(asked: Asked, found: Found) -> bool:
 
 def _note(context: Context, work: Work) -> None:
     """Where the time of its turn went."""
-    phases = {"open": work.open_s, "index": work.indexed_s, "scan": work.scan_s, "records": work.records_s}
-    for phase, seconds in phases.items():
-        note(phase, seconds)
-        context.metrics.search_seconds.observe(phase, seconds)
+    phases, observe = current.get(), context.metrics.search_seconds.observe
+    spent = ("open", work.open_s), ("index", work.indexed_s), ("scan", work.scan_s), ("records", work.records_s)
+    for phase, seconds in spent:
+        observe(phase, seconds)
+        if phases is not None:
+            phases.add(phase, seconds)
 
 
 async def _asked(context: Context, state: StreamState, request: SearchRequest, began: float) -> Asked:

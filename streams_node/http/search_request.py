@@ -86,7 +86,7 @@ def of_members(given: dict[str, Any], query_string: bytes) -> SearchRequest:
         raise BadSearch("search_after must be an array")
     if not isinstance(given.get("q"), str):
         raise BadSearch("q must be a string")
-    formats = [value for name, value in _pairs(query_string) if name == "format"]
+    formats = [value for name, value in _pairs(query_string) if name == "format"] if query_string else []
     return SearchRequest(
         _q(given["q"]),
         _size(given["size"]) if "size" in given else SIZE,

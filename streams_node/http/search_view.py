@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -105,7 +106,8 @@ COUNTS = tuple(
         "possible_missing_sealed_rows", "possible_missing_wal_rows", "omitted",
     )
 )  # fmt: skip
-_HEADS = tuple((f"search-{name.replace('_', '-')}".encode(), name) for name in COUNTS)
+_HEADS = tuple(f"search-{name.replace('_', '-')}".encode() for name in COUNTS)
+_counts = attrgetter(*COUNTS)
 
 
 def view_of(state: StreamState, request: SearchRequest, asked: Asked, found: Found, took_s: float) -> SearchView:
@@ -141,21 +143,22 @@ class Answered(Protocol):
 def headers_of(view: Answered) -> RawHeaders:
     """The numbers once more, for those who do not look into the body."""
     coverage = view.coverage
-    said: list[tuple[bytes, object]] = [
-        (b"search-timed-out", view.timed_out),
-        (b"search-timeout-ms", view.timeout_ms),
-        (b"search-took-ms", view.took_ms),
-        (b"search-total-relation", view.total.relation),
-        (b"search-coverage-complete", coverage.complete),
-        *((head, getattr(coverage, name)) for head, name in _HEADS),
+    return [
+        (b"search-timed-out", _flag(view.timed_out)),
+        (b"search-timeout-ms", b"%d" % view.timeout_ms),
+        (b"search-took-ms", b"%d" % view.took_ms),
+        (b"search-total-relation", view.total.relation.encode()),
+        (b"search-coverage-complete", _flag(coverage.complete)),
+        *zip(_HEADS, map(_count, _counts(coverage)), strict=True),
     ]
-    return [(name, _text(value).encode()) for name, value in said]
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+def _flag(value: object) -> bytes:
+    return b"true" if value else b"false"
+
+
+def _count(value: int | list[str]) -> bytes:
+    return b"%d" % value if isinstance(value, int) else ",".join(value).encode()
 
 
 def coverage_of(state: StreamState, found: Found) -> SearchCoverage:

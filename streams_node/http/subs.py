@@ -5,7 +5,7 @@ request and returns a `Reply` of its view. HEAD is answered wherever GET is.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from streams_node.http.search import search, search_body
 from streams_node.http.search_request import SEARCH_BODY_BYTES_MAX
 from streams_node.protocol.etags import matches
 
-SubHandler = Callable[[Context, SubRequest], Awaitable[Reply[Any]]]
+SubHandler = Callable[[Context, SubRequest], Coroutine[Any, Any, Reply[Any]]]
 
 
 class Sub(NamedTuple):

@@ -1,16 +1,14 @@
 """Puts the answer of a search together."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from search.engine import Ask, OneViewNeeded, Page, SortKey
+from search.engine import OneViewNeeded, SortKey
 from search.engine.bm25 import OfRecords, bm25
 from search.engine.sorting import place_of
 from search.language import Scorer, has_text
@@ -30,11 +28,11 @@ from streams_node.searching.hits import PAGE_BYTES_MAX, Hit, Top
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
 from streams_node.searching.look import look, ruled_out
 from streams_node.searching.newest import has_beginning, newest
+from streams_node.searching.paged import Paging
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
 from streams_node.searching.sources import record_of
-from streams_node.searching.turns import Busy
 
 if TYPE_CHECKING:
     from search.engine import Searcher  # loads tantivy
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from streams_node.searching.service import Searches
 
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next search
-_LONG = 1 << 18  # documents that are looked at for a page: some two milliseconds
 _COUNTED_MAX = 2048  # entries whose words are counted for scores, where there is no index: 20 ms
 _SOURCES_S = 1.0  # that the records of hits may take beyond the time of the search
 
@@ -110,8 +107,9 @@ class Answer:
         answered, omitted = await self._from_index(spans, covered)
         if text and self._score is None:
             self._score = await self._searches.run(_scorer, asked, pieces)
-        await self._look(pieces, _without(spans, joined([*answered, *self._looked])))
-        return omitted + await self._scanned(_without(spans, joined([*answered, *self._looked])))
+        if pieces:
+            await self._look(pieces, _without(spans, [*answered, *self._looked]))
+        return omitted + await self._scanned(_without(spans, [*answered, *self._looked]))
 
     # --- what was appended lately ---
 
@@ -149,11 +147,11 @@ class Answer:
     @contextmanager
     def _stoppable(self) -> Iterator[Callable[[], bool]]:
         """What tells a thread to stop: the time is over, or nobody waits any more."""
-        left = threading.Event()
+        left = False
         try:
-            yield lambda: self._asked.late or left.is_set()
+            yield lambda: left or self._asked.late
         finally:
-            left.set()
+            left = True
 
     async def _logged(self) -> list[Range]:
         return await in_log(self._database, self._cold, self._state, self._tail, self._first)
@@ -229,43 +227,17 @@ class Answer:
         self, searcher: "Searcher", spans: list[Range], first: "tuple[Searcher, list[Range]] | None"
     ) -> bool:
         """The best hits of the view, or of `first` if these are enough; whether all was looked at that had to be."""
-        asked, work, busy = self._asked, self._work, Busy()
-        loop = asyncio.get_running_loop()
-
-        def records(seqs: Sequence[int]) -> Mapping[int, object]:
-            return busy.without(asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result)
-
-        began = time.monotonic()
-        with self._stoppable() as over:
-            ask = Ask(
-                plan=asked.plan, stream=self._state.id, spans=spans, sort=asked.keys, records=records,
-                after=asked.after, size=asked.size, over=over,
-            )  # fmt: skip
-            soon, waited_s = await self._searches.run(busy.at, self._page_of, searcher, ask, first), 0.0
-            if soon is not None:
-                page = soon
-                self._searches.long_turns.others(busy.seconds)
-            else:
-                work_left = partial(searcher.page, ask)
-                page, waited_s = await self._searches.run_long(self._state.id, asked.until, work_left)
-        work.waited_s += waited_s
-        work.indexed_s = time.monotonic() - began - waited_s
-        work.candidates, work.decode_s = page.verified + len(page.hits), page.ms.get("odd", 0.0) / 1000
+        work, began = self._work, time.monotonic()
+        paging = Paging(self._searches, searcher, first)
+        page = await paging.page(self._state.id, self._asked, spans, self._records)
+        self._score = paging.score
+        work.waited_s += paging.waited_s
+        work.indexed_s = time.monotonic() - began - paging.waited_s
+        work.candidates, work.decode_s = page.verified + len(page.hits), page.odd_s
         work.parsed += page.verified
-        self._top.take_page([Hit(self._place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits])
+        place = self._place
+        self._top.take_page([Hit(place(hit.sort), hit.seq, hit.score, hit.sort) for hit in page.hits])
         return not page.timed_out
-
-    def _page_of(self, searcher: "Searcher", ask: Ask, first: "tuple[Searcher, list[Range]] | None") -> Page | None:
-        """In a thread; None when that takes long."""
-        if self._has_text:
-            self._score = searcher.scorer(ask.plan)
-        if searcher.effort(ask) > _LONG:
-            return None
-        if first is not None:
-            page = first[0].page(replace(ask, spans=first[1]))
-            if len(page.hits) == ask.size or page.timed_out:
-                return page
-        return searcher.page(ask)
 
     async def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
         """Entries that the index cannot decide about."""
@@ -366,4 +338,6 @@ def _unscored(_record: object) -> float | None:
 
 def _without(spans: list[Range], taken: list[Range]) -> list[Range]:
     """What of some spans is in none of the others."""
+    if spans == taken:
+        return []
     return [Range(*span) for span in without(spans, taken)]

@@ -26,6 +26,7 @@ from streams_node.searching.asked import Asked, Found
 from streams_node.searching.covered import Joined
 from streams_node.searching.minis import Minis
 from streams_node.searching.recent import Recent
+from streams_node.searching.short import Short
 from streams_node.searching.sources import Texts
 from streams_node.searching.turns import LongTurns, Turns
 from streams_node.wal.database import Database
@@ -70,6 +71,7 @@ class Searches:
         self.joined = Joined()
         self.turns = Turns(at_once, settings.search_queue_max)
         self.long_turns = LongTurns(at_once, settings.search_queue_max, max(1, _cores() - 1))
+        self.short = Short(lambda: self.long_turns.active > 0)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In one of the threads of searches."""

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from streams_node.errors import Overloaded
 from streams_node.observe.phases import note
+from streams_node.searching.short import spent_s
 
 _T = TypeVar("_T")
 LOOK_S = 0.05  # between two looks at how busy others are
@@ -125,13 +126,15 @@ class Busy:
 
     def __init__(self) -> None:
         self.seconds = 0.0
+        self.spent_s = 0.0  # what of it is its own
 
     def at(self, work: Callable[..., _T], *given: Any) -> _T:
-        began = time.monotonic()
+        began, before = time.monotonic(), spent_s()
         try:
             return work(*given)
         finally:
             self.seconds += time.monotonic() - began
+            self.spent_s += spent_s() - before
 
     def without(self, wait: Callable[[], _T]) -> _T:
         began = time.monotonic()

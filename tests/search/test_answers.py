@@ -9,6 +9,7 @@ import pytest
 from streams_node.protocol.offsets import encode
 from tests.http.wire import ask
 from tests.indexing.world import indexed, on_loop
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.world import DECLARED, JSON, A, append, create, found, get, post
 
 TIMES = ("took_ms", "scanned_tail_time_ms", "json_parse_time_ms", "sort_time_ms", "exact_candidate_time_ms",

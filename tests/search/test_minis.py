@@ -13,6 +13,7 @@ from streams_node.searching.recent import Recent
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.test_oracle import check, grown, pages
 from tests.search.world import DECLARED, JSON, A, append, create, expected, found
 from tests.tiers.node import tiers_of

@@ -12,6 +12,7 @@ from streams_node.objects.keys import ObjectId, index_key
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, covered, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.world import DECLARED, JSON, A, append, create, expected, found, post
 from tests.tiers.node import tiers_of
 

@@ -25,6 +25,7 @@ from streams_node.searching import newest as newest_module
 from streams_node.testing.inprocess import InProcess
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, covered, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.test_oracle import pages
 from tests.search.world import CONFIG, JSON, A, append, create, expected, found
 

@@ -12,6 +12,7 @@ from search.engine.bm25 import kept
 from search.language import words
 from streams_node.testing.inprocess import InProcess
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.world import A, append, create, found
 
 K1, B = 1.2, 0.75

@@ -11,6 +11,7 @@ import pytest
 from tests.aggregate.tally_world import DECLARED as TALLIED
 from tests.aggregate.test_tally_oracle import Play
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.test_minis import built, kept, small
 from tests.search.test_oracle import check, grown
 from tests.search.world import A, append, create, found

@@ -15,6 +15,7 @@ from streams_node.protocol.offsets import encode
 from streams_node.searching import across
 from tests.http.wire import ask
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.test_oracle import QUERIES, SORTS, entry
 from tests.search.world import DECLARED, JSON, field, post
 from tests.search_across.world import BUCKET, bucket, expected, pages, put, search, seen

@@ -15,6 +15,7 @@ from streams_node.objects import Fault, WriteId
 from streams_node.objects.keys import ObjectId, index_key
 from streams_node.testing.inprocess import InProcess
 from tests.indexing.world import FakeDriver, covered, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search_life.life import Life, found_at_once
 from tests.tiers.bucket import WILD, Bucket, folder_bucket
 from tests.tiers.node import evict

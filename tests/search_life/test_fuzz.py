@@ -24,6 +24,7 @@ from streams_node.testing.inprocess import InProcess
 from tests.fuzz.strategies import JSON_VALUES, ODD, TEXTS
 from tests.http.wire import Reply, ask
 from tests.indexing.world import FakeDriver, indexed, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search.test_oracle import QUERIES, entry
 from tests.search.world import DECLARED, JSON
 

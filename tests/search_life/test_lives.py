@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
+from tests.search.both_ways import both_ways  # noqa: F401 - each page on the loop or in a thread
 from tests.search_life.life import Life, Stream, found_at_once
 from tests.tiers.bucket import folder_bucket
 

@@ -1,0 +1,135 @@
+"""A page of a view: looked for on the loop, in a thread, or in a turn of what takes long."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from search.engine import Ask, Page
+from search.language import Scorer, has_text, shape
+from streams_node.answers.ranges import Range
+from streams_node.searching.asked import Asked
+from streams_node.searching.short import GIVEN_UP_S
+from streams_node.searching.turns import Busy
+
+if TYPE_CHECKING:
+    from search.engine import Searcher  # loads tantivy
+    from streams_node.searching.service import Searches
+
+LONG = 1 << 18  # documents that are looked at for a page: some two milliseconds
+_PARTS_MAX = 32  # of a query: to know more of a longer one takes the loop too long
+Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, object]]]  # entries that an index cannot decide about
+
+
+class _RecordsNeeded(Exception):
+    """They are waited for, which is not for the loop."""
+
+
+class _Place:
+    """Who looks for a page, and until when. `records` and `over` are called from there."""
+
+    def __init__(self, until: float, fetch: Fetch) -> None:
+        self.busy = Busy()
+        self.left = False  # nobody waits for it any more
+        self.on_loop = False
+        self.until = until
+        self._fetch = fetch
+        self._loop = asyncio.get_running_loop()
+
+    def over(self) -> bool:
+        return self.left or time.monotonic() >= self.until
+
+    def records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        if self.on_loop:
+            raise _RecordsNeeded
+        return self.busy.without(lambda: asyncio.run_coroutine_threadsafe(self._awaited(seqs), self._loop).result())
+
+    async def _awaited(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        return await self._fetch(seqs)
+
+
+class Paging:
+    """The best hits of a view, or of `first`, a view of the newest of it with these spans, if those are enough."""
+
+    def __init__(
+        self, searches: "Searches", searcher: "Searcher", first: "tuple[Searcher, list[Range]] | None" = None
+    ) -> None:
+        self._searches = searches
+        self._searcher = searcher
+        self._first = first
+        self.score: Scorer | None = None  # of its records, if the query has text
+        self.waited_s = 0.0  # for a turn of what takes long
+
+    async def page(self, stream: int, asked: Asked, spans: Sequence[Range], fetch: Fetch) -> Page:
+        """Of the entries of some spans."""
+        searches, place = self._searches, _Place(asked.until, fetch)
+        ask = Ask(
+            plan=asked.plan, stream=stream, spans=spans, sort=asked.keys, records=place.records,
+            after=asked.after, size=asked.size, over=place.over,
+        )  # fmt: skip
+        shaped = shape(asked.plan, _PARTS_MAX)
+        alike = None if shaped is None else (stream, shaped, hash(asked.keys), asked.after is None)
+        try:
+            page = await self._soon(ask, place, alike)
+            if page is not None:
+                return page
+            found, self.waited_s = await searches.run_long(stream, asked.until, partial(self._page, ask))
+            return found
+        finally:
+            place.left = True
+
+    async def _soon(self, ask: Ask, place: _Place, alike: Hashable) -> Page | None:
+        """None if it takes long. `alike` is what those have in common that take about the same."""
+        searches, effort = self._searches, None
+        if alike in searches.short:
+            effort = self._searcher.effort(ask)
+            if effort > LONG:
+                return None
+            page = await self._at_once(ask, place, (alike, effort.bit_length()))
+            if page is not None:
+                return page
+        known, page = await searches.run(place.busy.at, self._looked, ask, effort)
+        searches.long_turns.others(place.busy.seconds)
+        if page is not None and alike is not None:
+            spent_s = math.inf if page.verified else place.busy.spent_s
+            searches.short.took((alike, known.bit_length()), spent_s)
+            searches.short.took(alike, 0.0)
+        return page
+
+    async def _at_once(self, ask: Ask, place: _Place, kind: Hashable) -> Page | None:
+        """On the loop, if it is short; None if that was not the place for it."""
+        short = self._searches.short
+        if not short.is_short(kind):
+            return None
+        await short.room(kind)
+        began, until, seconds = time.monotonic(), place.until, math.inf
+        place.on_loop, place.until = True, min(until, began + GIVEN_UP_S)
+        try:
+            page = self._page(ask, self._first)
+            seconds = time.monotonic() - began
+        except _RecordsNeeded:
+            return None
+        finally:
+            place.on_loop, place.until = False, until
+            short.took(kind, seconds)
+        self._searches.long_turns.others(seconds)
+        return None if page.timed_out else page
+
+    # --- wherever it is ---
+
+    def _looked(self, ask: Ask, effort: int | None) -> tuple[int, Page | None]:
+        """And about how many documents are looked at for it; no page if these are very many."""
+        effort = self._searcher.effort(ask) if effort is None else effort
+        return effort, self._page(ask, self._first) if effort <= LONG else None
+
+    def _page(self, ask: Ask, first: "tuple[Searcher, list[Range]] | None" = None) -> Page:
+        if has_text(ask.plan):
+            self.score = self._searcher.scorer(ask.plan)
+        if first is not None:
+            page = first[0].page(replace(ask, spans=first[1]))
+            if len(page.hits) == ask.size or page.timed_out:
+                return page
+        return self._searcher.page(ask)
