@@ -11,9 +11,9 @@ Dies     holds nothing that is not stored elsewhere.
     searches = Searches(database, settings)                             # one a node
     found = await searches.search(cold, indexes, state, asked)
 
-`asked.py` says what goes in and comes out, `hits.py` keeps the best, `paged.py` asks a view, on the loop or beside it as
-`short.py` knows, `sieve.py` and `scan.py` look through entries, `turns.py` says who is next, `answer.py` puts an answer
-together.
+`asked.py` says what goes in and comes out, `hits.py` keeps the best, `paged.py` asks a view, on the loop if it is short
+as `short.py` knows, `sieve.py` and `scan.py` look through entries, `turns.py` says who is next, `answer.py` puts an
+answer together.
 """
 
 from streams_node.searching.asked import Asked, Found, Work
