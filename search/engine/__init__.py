@@ -4,11 +4,11 @@
 
 Owns     what a plan is as a query over a view, the order of hits, their scores, pages, and what is counted over them.
 Pulls    views of companions, entries of the tail, and single records by seq, as its caller gives them. No I/O of its
-         own but the views' files; no event loop: it runs in a thread, and Tantivy lets go of the interpreter.
+         own but the views' files; no event loop: it runs in a thread, unless a page is wanted `soon`.
 Hands on, from this package:
 
     open_views(packs, folder) -> views          one, or one each where Tantivy's files cannot be stitched
-    Searcher(views, config, version)            .page(Ask) -> Page, .effort(Ask) -> documents,
+    Searcher(views, config, version)            .page(Ask) -> Page, .effort(Ask) -> documents, .may_be_soon(plan),
                                                 .count(plan, stream, spans) -> (least, most),
                                                 .aggregate(Tally) -> Tallied, .scorer(plan) -> record -> score or None
     sort_of(raw, plan, config) -> keys          the effective sort; SortError
@@ -28,7 +28,7 @@ What needs Tantivy or Arrow is imported when it is first asked for: a node witho
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from search.engine.model import Ask, Entry, Hit, OneViewNeeded, Page, Records, Span
+from search.engine.model import Ask, Entry, Hit, NotSoon, OneViewNeeded, Page, Records, Span
 from search.engine.sorting import SortError, SortKey, SortValue, after_of, shower, sort_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ __all__ = [
     "DateHistogram",
     "Entry",
     "Hit",
+    "NotSoon",
     "OneViewNeeded",
     "Page",
     "Percentiles",

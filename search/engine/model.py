@@ -16,6 +16,10 @@ class OneViewNeeded(RuntimeError):
     """Scores and aggregations are of one view, and the companions cannot be stitched: index them into one."""
 
 
+class NotSoon(RuntimeError):
+    """What was wanted soon may take long, or needs records."""
+
+
 class Entry(NamedTuple):
     """An entry that no companion of the search has: its record is promoted to the current version."""
 
@@ -50,6 +54,7 @@ class Ask:
     records     called where the index cannot decide, with few entries at a time, from the searching thread
     tail        entries outside of the views, in any order; none of them is in `spans`
     total       whether to count all matches, and not only up to the end of the page
+    soon        NotSoon where it would need records, or where one search of an index might look at very many documents
     """
 
     plan: Plan
@@ -62,6 +67,7 @@ class Ask:
     tail: Sequence[Entry] = ()
     total: bool = False
     over: Over = never
+    soon: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

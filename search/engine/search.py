@@ -15,12 +15,12 @@ from indexers.companion import Layout, Pack, View, stitching_works
 from search.engine.aggregate import Tallied, Tally, aggregate
 from search.engine.best import Best
 from search.engine.bm25 import OfRecords, Score, Statistics, bm25, idf
-from search.engine.model import Ask, Hit, OneViewNeeded, Page, Span
+from search.engine.model import Ask, Hit, NotSoon, OneViewNeeded, Page, Span
 from search.engine.scan import Scanned, reader, scan
 from search.engine.sorting import SortKey, SortValue, place_of
 from search.engine.source import Source, both, some, unscored, without
-from search.engine.translate import Translator, addends
-from search.engine.walk import TimeOver, Walker
+from search.engine.translate import Translator, addends, can_skip
+from search.engine.walk import SOON_DOCS, TimeOver, Walker
 from search.language import Matcher, Plan, matcher
 from streams_node.schema.search_config import Field, SearchConfig
 
@@ -79,6 +79,10 @@ class Searcher:
             if among >= 2 * ask.size:
                 return among
         return translator.effort(ask.plan)
+
+    def may_be_soon(self, plan: Plan) -> bool:
+        """Whether the rows of a page can be looked for without others: all are few, or an index goes to any of them."""
+        return can_skip(plan) or all(source.docs <= SOON_DOCS for source in self._sources)
 
     def count(self, plan: Plan, stream: int, spans: Sequence[Span]) -> tuple[int, int]:
         """At least and at most so many entries of the spans match, as far as the index knows."""
@@ -165,7 +169,7 @@ class _Search:
                 rows.append(row)  # what there is stays when the time is over
             total, exact = self._total(rows, scanned, parts)
         except TimeOver:
-            over = True
+            over, odd_s = True, odd_s or time.perf_counter() - began
         over = over or scanned.seen < len(ask.tail)
         at = next((at for at, key in enumerate(ask.sort) if key.by == "score"), None)
         return Page(
@@ -191,6 +195,8 @@ class _Search:
         lower = upper if pair.exact else both(base, pair.lower)
         doubt = None if pair.exact else without(upper, pair.lower)
         odd = self._odd(source, translator)
+        if odd is not None and ask.soon:
+            raise NotSoon
         if odd is None:
             return _Parts(source, lower, doubt, [], whole=doubt is None and source.all_of(ask.stream, ask.spans))
         rows = sorted(self._read_all(source, both(upper, odd)), key=self._place)
@@ -211,6 +217,7 @@ class _Search:
         translator = Translator(part.source)
         most, effort = translator.most(ask.plan), translator.effort(ask.plan)
         walker = Best(part.source, ask.stream, self._read, ask.over, ask.size, self._rows, most, effort)
+        walker.soon = ask.soon
         if ask.sort[0].by == "score":
             yield self._by_score(part, walker)
         else:
@@ -267,6 +274,8 @@ class _Search:
         return {seq: values(seq, record) for seq, record in self._records(seqs).items()}
 
     def _records(self, seqs: Sequence[int]) -> Mapping[int, object]:
+        if self._ask.soon:
+            raise NotSoon
         if self._ask.over():
             raise TimeOver
         self._verified += len(seqs)

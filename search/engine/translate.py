@@ -19,12 +19,13 @@ import tantivy
 
 from indexers.companion import ColumnsOf
 from search.engine.source import MUST, NOT, Query, Source, both, fits, none_of, some, unscored, without
-from search.language import AllOf, AnyOf, Compare, Exists, NotOf, Op, Plan, Prefix, Target, Text, has_text
+from search.language import AllOf, AnyOf, Compare, Exists, NotOf, Op, Plan, Prefix, Target, Text, clauses, has_text
 from streams_node.schema.search_config import Field, Kind
 
 _Q = tantivy.Query
 PREFIX_CHARS_MAX = 100  # Tantivy's automata have at most 1000 states, and a character takes up to four
 CLASSES_MAX = 32
+_TERMS = {Kind.KEYWORD, Kind.BOOL}  # of whose values each has a list of its documents
 _PLACES = 3  # times as long as at a document it takes to look at where its words are
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 
@@ -318,6 +319,16 @@ def addends(plan: Plan) -> int:
         case Text(targets, phrase, prefix):
             return 1 if phrase and not prefix else max(len(target.tokens) for target in targets)
     return 0
+
+
+def can_skip(plan: Plan) -> bool:
+    """Whether each clause is a list of documents that is gone through, and not a column that is looked at from its
+    beginning, or words that have to be gathered before.
+    """
+    return all(
+        not clause.prefix if isinstance(clause, Text) else isinstance(clause, Compare) and clause.field.kind in _TERMS
+        for clause in clauses(plan)
+    )
 
 
 def _joined(pairs: Sequence[Pair], join: Callable[[Sequence[tantivy.Query]], tantivy.Query]) -> Pair:

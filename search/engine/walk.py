@@ -21,7 +21,7 @@ import tantivy
 
 from indexers.companion import ColumnsOf, zones
 from indexers.companion.layout import ROW
-from search.engine.model import Over
+from search.engine.model import NotSoon, Over
 from search.engine.sorting import SortKey, SortValue, ordered, place_of
 from search.engine.source import U64_MAX, Query, Source, both, unscored, without
 from search.engine.stretches import Foremost
@@ -44,6 +44,7 @@ _WIDER = 8  # times as many entries are looked at when a walk goes on
 _BETWEEN = 2  # times as many entries from the first to the last one of some companions as there are in them
 _FEW = 1024  # documents: to look at all of them takes no longer
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+SOON_DOCS, _SOON_HITS = 1 << 16, 1 << 12  # what takes less than a millisecond in any case
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 _READ_MIN = 256  # and of so many neighbours at once: one call takes as long as some hundred values
 _LED_MIN = 1024  # of more with one value the next key is read alone first: mostly few of them are shown
@@ -57,7 +58,7 @@ class Walker:
     """Walks over one view, among entries of a stream. `rows` are the first and the last one that they may be.
 
     `most` says how many documents a query may have, if that is known to be less than all; `effort` how many are about
-    to be looked at for it.
+    to be looked at for it. If it is to be `soon`: NotSoon before a search that looks at very many.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Walker:
         self._bounds = rows
         self._most = most
         self._effort = effort
+        self.soon = False
         self._near = _NEAR if most > _FEW else U64_MAX
 
     def walk(self, query: tantivy.Query, keys: Sequence[SortKey], after: _Values | None) -> Iterator[_Values]:
@@ -110,7 +112,7 @@ class Walker:
             first, last = max(low, zones.first_of(first)), min(high, zones.last_of(last))
             is_all = first <= self._bounds[0] and last >= self._bounds[1]  # documents of the query have no other rows
             part = query if is_all else both(query, self._source.rows_query(first, last))
-            found = self._sorted(part, ROW, key, window)
+            found = self._sorted(part, ROW, key, window, docs=last - first + 1)
             for seq, _ in found:
                 yield (int(seq),)
             if len(found) == window:
@@ -275,7 +277,7 @@ class Walker:
         """Tantivy has no ranges of terms, but it lists those behind one."""
         column, window = columns.column, self._window
         while True:
-            self._check()
+            self._check(self._effort)
             order = "desc" if key.descending else "asc"
             listed: dict[str, Any] = {"size": window, "sources": [{"k": {"terms": {"field": column, "order": order}}}]}
             if bound is not None:
@@ -319,7 +321,7 @@ class Walker:
 
     def _scored(self, query: tantivy.Query, size: int, at: int = 0, *, count: bool = True) -> list[Found]:
         """The best behind so many. With a count Tantivy looks at all, so that each has the same score each time."""
-        self._check()
+        self._check(self._effort if count else 0, size + at)
         found: Any = self._searcher.search(query, limit=size, offset=at, count=count)  # its types lack `count`
         if count:
             self._most = min(self._most, found.count)
@@ -401,16 +403,22 @@ class Walker:
         assert key.field is not None  # noqa: S101 - a key of a field has one
         return self._source.values(self._source.layout.of(key.field.name).column, addresses)
 
-    def _sorted(self, query: tantivy.Query, column: str, key: SortKey, size: int, at: int = 0) -> list[Found]:
-        self._check()
+    def _sorted(
+        self, query: tantivy.Query, column: str, key: SortKey, size: int, at: int = 0, docs: int = U64_MAX
+    ) -> list[Found]:
+        """The first behind so many, by a column. `docs`: more than so many are not looked at."""
+        self._check(min(docs, self._effort), size + at)
         order = tantivy.Order.Desc if key.descending else tantivy.Order.Asc
         return list(
             self._searcher.search(query, limit=size, offset=at, count=False, order_by_field=column, order=order).hits
         )
 
-    def _check(self) -> None:
+    def _check(self, docs: int = 0, hits: int = 0) -> None:
+        """Before so many documents are looked at."""
         if self._over():
             raise TimeOver
+        if self.soon and (docs > SOON_DOCS or hits > _SOON_HITS):
+            raise NotSoon
 
 
 def _chunks(buckets: Sequence[Any], window: int) -> Iterator[tuple[list[str], int]]:

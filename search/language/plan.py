@@ -100,8 +100,7 @@ def _shaped(plan: Plan, found: list[object], most: int) -> bool:
         case Text(targets, phrase, prefix):
             found += [phrase, prefix, len(targets)]
             for each in targets:
-                found += [each.field.name, len(each.tokens)]
-                most -= len(each.tokens)
+                found += [each.field.name, *[len(each.tokens)] * len(each.tokens)]
         case Compare(field, op, _):
             found += [field.name, op]
         case Exists(field) | Prefix(field):

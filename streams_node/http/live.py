@@ -129,8 +129,8 @@ class _Begun(Awaitable[Answer]):
         self._coroutine = coroutine
         self.step()
 
-    def step(self) -> None:
-        self._awaited = self._coroutine.send(None)
+    def step(self, thrown: BaseException | None = None) -> None:
+        self._awaited = self._coroutine.send(None) if thrown is None else self._coroutine.throw(thrown)
 
     @property
     def is_aside(self) -> bool:
@@ -161,8 +161,12 @@ async def while_there(coroutine: Coroutine[Any, Any, Answer], scope: Scope, rece
     try:
         answering = _Begun(coroutine)
         while answering.is_aside:
-            await asyncio.sleep(0)
-            answering.step()
+            try:
+                await asyncio.sleep(0)
+            except BaseException as thrown:  # noqa: BLE001 - it is the coroutine's, whatever it is
+                answering.step(thrown)
+            else:
+                answering.step()
     except StopIteration as end:
         answer: Answer = end.value
         return answer

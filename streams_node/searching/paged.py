@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from search.engine import Ask, Page
+from search.engine import Ask, NotSoon, Page
 from search.language import Scorer, has_text, shape
 from streams_node.answers.ranges import Range
 from streams_node.searching.asked import Asked
@@ -24,17 +24,12 @@ _PARTS_MAX = 32  # of a query: to know more of a longer one takes the loop too l
 Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, object]]]  # entries that an index cannot decide about
 
 
-class _RecordsNeeded(Exception):
-    """They are waited for, which is not for the loop."""
-
-
 class _Place:
     """Who looks for a page, and until when. `records` and `over` are called from there."""
 
     def __init__(self, until: float, fetch: Fetch) -> None:
         self.busy = Busy()
         self.left = False  # nobody waits for it any more
-        self.on_loop = False
         self.until = until
         self._fetch = fetch
         self._loop = asyncio.get_running_loop()
@@ -43,8 +38,6 @@ class _Place:
         return self.left or time.monotonic() >= self.until
 
     def records(self, seqs: Sequence[int]) -> Mapping[int, object]:
-        if self.on_loop:
-            raise _RecordsNeeded
         return self.busy.without(lambda: asyncio.run_coroutine_threadsafe(self._awaited(seqs), self._loop).result())
 
     async def _awaited(self, seqs: Sequence[int]) -> Mapping[int, object]:
@@ -60,6 +53,7 @@ class Paging:
         self._searches = searches
         self._searcher = searcher
         self._first = first
+        self._views = (searcher,) if first is None else (searcher, first[0])
         self.score: Scorer | None = None  # of its records, if the query has text
         self.waited_s = 0.0  # for a turn of what takes long
 
@@ -68,36 +62,43 @@ class Paging:
         searches, place = self._searches, _Place(asked.until, fetch)
         ask = Ask(
             plan=asked.plan, stream=stream, spans=spans, sort=asked.keys, records=place.records,
-            after=asked.after, size=asked.size, over=place.over,
+            after=asked.after, size=asked.size, over=place.over, soon=True,
         )  # fmt: skip
-        shaped = shape(asked.plan, _PARTS_MAX)
-        alike = None if shaped is None else (stream, shaped, hash(asked.keys), asked.after is None)
         try:
-            page = await self._soon(ask, place, alike)
+            page = await self._soon(ask, place)
             if page is not None:
                 return page
-            found, self.waited_s = await searches.run_long(stream, asked.until, partial(self._page, ask))
+            work = partial(self._page, replace(ask, soon=False))
+            found, self.waited_s = await searches.run_long(stream, asked.until, work)
             return found
         finally:
             place.left = True
 
-    async def _soon(self, ask: Ask, place: _Place, alike: Hashable) -> Page | None:
-        """None if it takes long. `alike` is what those have in common that take about the same."""
+    async def _soon(self, ask: Ask, place: _Place) -> Page | None:
+        """None if it takes long."""
         searches, effort = self._searches, None
-        if alike in searches.short:
+        alike = self._alike(ask)
+        if alike is not None and all(searches.short.knows(view, alike) for view in self._views):
             effort = self._searcher.effort(ask)
             if effort > LONG:
                 return None
             page = await self._at_once(ask, place, (alike, effort.bit_length()))
             if page is not None:
                 return page
-        known, page = await searches.run(place.busy.at, self._looked, ask, effort)
+        known, page = await searches.run(place.busy.at, self._looked, replace(ask, soon=False), effort)
         searches.long_turns.others(place.busy.seconds)
-        if page is not None and alike is not None:
-            spent_s = math.inf if page.verified else place.busy.spent_s
-            searches.short.took((alike, known.bit_length()), spent_s)
-            searches.short.took(alike, 0.0)
+        if page is not None and alike is not None and not page.timed_out:
+            searches.short.took((alike, known.bit_length()), math.inf if page.verified else place.busy.spent_s)
+            for view in self._views:
+                searches.short.knew(view, alike)
         return page
+
+    def _alike(self, ask: Ask) -> Hashable:
+        """What those have in common that take about the same; None if nobody knows."""
+        shaped = shape(ask.plan, _PARTS_MAX)
+        if shaped is None or not self._searcher.may_be_soon(ask.plan):
+            return None
+        return ask.stream, shaped, hash(ask.sort), ask.after is None, ask.size.bit_length()
 
     async def _at_once(self, ask: Ask, place: _Place, kind: Hashable) -> Page | None:
         """On the loop, if it is short; None if that was not the place for it."""
@@ -105,17 +106,19 @@ class Paging:
         if not short.is_short(kind):
             return None
         await short.room(kind)
-        began, until, seconds = time.monotonic(), place.until, math.inf
-        place.on_loop, place.until = True, min(until, began + GIVEN_UP_S)
+        began, until = time.monotonic(), place.until
+        place.until = min(until, began + GIVEN_UP_S)
         try:
             page = self._page(ask, self._first)
-            seconds = time.monotonic() - began
-        except _RecordsNeeded:
+        except NotSoon:  # a thread will tell how long it takes
             return None
         finally:
-            place.on_loop, place.until = False, until
-            short.took(kind, seconds)
+            place.until = until
+        seconds = time.monotonic() - began
         self._searches.long_turns.others(seconds)
+        if page.timed_out and seconds < GIVEN_UP_S:  # it may have had no time at all, so nothing is learnt of it
+            return None
+        short.took(kind, seconds)
         return None if page.timed_out else page
 
     # --- wherever it is ---

@@ -11,6 +11,7 @@ import resource
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
+from weakref import WeakKeyDictionary
 
 SHORT_S = 0.0005
 GIVEN_UP_S = 0.002  # what takes longer, against all that is known, is left to a thread
@@ -35,12 +36,20 @@ class Short:
     def __init__(self, is_busy: Callable[[], bool]) -> None:
         self._is_busy = is_busy  # whether long searches are under way
         self._known: OrderedDict[Hashable, float] = OrderedDict()
+        self._views: WeakKeyDictionary[object, set[Hashable]] = WeakKeyDictionary()
         self._waiting: deque[object] = deque()
         self._left_s = _PASS_S
         self._is_told = False  # that this pass ends
 
-    def __contains__(self, kind: Hashable) -> bool:
-        return kind in self._known
+    def knows(self, view: object, kind: Hashable) -> bool:
+        """Whether a thread has looked for one in this view: what is read off it only once is known then."""
+        return kind in self._views.get(view, ())
+
+    def knew(self, view: object, kind: Hashable) -> None:
+        kinds = self._views.setdefault(view, set())
+        if len(kinds) >= _KINDS_MAX:
+            kinds.clear()
+        kinds.add(kind)
 
     def is_short(self, kind: Hashable) -> bool:
         return self._known.get(kind, math.inf) <= SHORT_S

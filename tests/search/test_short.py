@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from streams_node.schema.search_config import parse
 from streams_node.searching import short as short_module
 from streams_node.searching.short import SHORT_S, Short, spent_s
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
-from tests.search.world import CONFIG, append, create, found
+from tests.search.world import CONFIG, append, create, found, post
 
 KNOWN_AFTER = 7  # pages
 
@@ -27,13 +28,23 @@ def idle() -> bool:
 
 def test_a_kind_is_short_once_enough_of_it_were() -> None:
     short = Short(idle)
-    assert "a" not in short
     for _ in range(KNOWN_AFTER):
         assert not short.is_short("a")
         short.took("a", SHORT_S / 4)
     assert short.is_short("a")
-    assert "a" in short
     assert not short.is_short("b")
+
+
+def test_a_view_is_known_once_a_thread_has_looked_into_it() -> None:
+    class View:
+        pass
+
+    short, view, other = Short(idle), View(), View()
+    assert not short.knows(view, "a")
+    short.knew(view, "a")
+    assert [short.knows(view, "a"), short.knows(view, "b"), short.knows(other, "a")] == [True, False, False]
+    del view
+    assert len(short._views) == 0
 
 
 def test_one_long_page_is_remembered_for_a_while() -> None:
@@ -58,10 +69,11 @@ def test_what_needs_records_never_is() -> None:
 
 def test_what_was_not_asked_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(short_module, "_KINDS_MAX", 2)
+    monkeypatch.setattr(short_module, "SHORT_S", 1.0)
     short = Short(idle)
     for kind in ("a", "b", "a", "c"):
         short.took(kind, 0.0)
-    assert ["a" in short, "b" in short, "c" in short] == [True, False, True]
+    assert [short.is_short(kind) for kind in "abc"] == [True, False, True]
 
 
 def test_what_a_thread_waits_for_is_not_its_work() -> None:
@@ -235,6 +247,7 @@ async def test_a_page_for_which_records_are_read_is_never_on_the_loop_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(short_module, "SHORT_S", 1.0)
+    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
     seen = where_pages_are(monkeypatch)
     async with indexed(tmp_path / "node") as node:
         await create(node)
@@ -245,7 +258,7 @@ async def test_a_page_for_which_records_are_read_is_never_on_the_loop_again(
             assert (await found(node, q='"one two"', sort=["offset"]))["hits"] == []
             assert len((await found(node, q='"card one"', sort=["offset"]))["hits"]) == 40
         assert not any(seen)
-        # One of the same shape whose records are needed for the first time, where others needed none.
+        # One of the same shape, the first one for which records are needed.
         await found(node, q="status:7", sort=["offset"])
         await found(node, q="status:8", sort=["offset"])
         assert seen[-2:] == [False, True]
@@ -257,3 +270,52 @@ async def test_a_page_for_which_records_are_read_is_never_on_the_loop_again(
         assert seen[-2:] == [True, False]
         assert len((await found(node, q=f"status:{huge}", sort=["offset"]))["hits"]) == 1
         assert seen[-1] is False
+
+
+@on_loop
+async def test_a_page_that_had_no_time_teaches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from search.engine import Page, Searcher  # noqa: PLC0415 - loads tantivy
+
+    learnt, real, late = list[float](), Searcher.page, False
+    monkeypatch.setattr(Short, "took", lambda _short, _kind, seconds: learnt.append(seconds))
+
+    def page(searcher: Any, ask: Any) -> Page:
+        found: Page = real(searcher, ask)
+        return replace(found, timed_out=True) if late else found
+
+    monkeypatch.setattr(Searcher, "page", page)
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"level": "error"}])
+        await sealed(node)
+        await FakeDriver(node).finish()
+        await found(node, q="level:error")
+        assert len(learnt) == 1
+        late = True
+        await post(node, q="level:error")
+        assert len(learnt) == 1
+        monkeypatch.setattr(Short, "is_short", lambda *_: True)
+        monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
+        await post(node, q="level:error")
+        assert len(learnt) == 1
+        monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 0.0)
+        await post(node, q="level:error")
+        assert len(learnt) == 2  # it was given up
+
+
+@on_loop
+async def test_the_first_page_of_a_new_view_is_looked_for_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(short_module, "SHORT_S", 1.0)
+    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
+    seen = where_pages_are(monkeypatch)
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        for _ in range(2):
+            await append(node, [{"level": "error"}])
+            await sealed(node)
+            await FakeDriver(node).finish()
+            for _ in range(3):
+                await found(node, q="level:error", sort=["offset"])
+    assert seen == [False, True, True] * 2
