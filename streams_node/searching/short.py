@@ -2,7 +2,8 @@
 
 A hop to a thread and back costs 0.15 ms of the interpreter, a third of what a page of a rare value takes. So what takes
 less than a step of the loop may is looked for at once, a few in each pass. Nobody knows beforehand how long it takes,
-but pages of one stream by queries of one shape take about as long, if as many documents have to be looked at.
+but pages of one stream by queries of one shape take about as long, if as many documents have to be looked at
+(decisions/0020).
 """
 
 import asyncio
