@@ -13,6 +13,7 @@ from search.language import query, shape
 from streams_node.schema.search_config import parse
 from streams_node.searching import short as short_module
 from streams_node.searching.short import SHORT_S, Short, spent_s
+from streams_node.testing.inprocess import InProcess
 from tests.indexing.world import FakeDriver, indexed, on_loop, sealed
 from tests.search.world import CONFIG, append, create, found, post
 
@@ -188,8 +189,16 @@ async def test_who_leaves_while_he_waits_keeps_nobody_waiting() -> None:
 # --- of a node ---
 
 
-def where_pages_are(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Filled with whether each page was looked for on the loop."""
+async def stored(node: InProcess, entries: list[Any]) -> None:
+    """And indexed."""
+    await append(node, entries)
+    await sealed(node)
+    await FakeDriver(node).finish()
+
+
+@pytest.fixture
+def on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each page, whether it was looked for there; all are short, once they are known."""
     from search.engine import Searcher  # noqa: PLC0415 - loads tantivy
 
     seen, real = list[bool](), Searcher.page
@@ -199,77 +208,63 @@ def where_pages_are(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return real(searcher, ask)
 
     monkeypatch.setattr(Searcher, "page", page)
+    monkeypatch.setattr(short_module, "SHORT_S", 1.0)  # on any machine
+    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
     return seen
 
 
 @on_loop
 async def test_pages_are_looked_for_on_the_loop_once_they_are_known_to_be_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, on_the_loop: list[bool]
 ) -> None:
-    monkeypatch.setattr(short_module, "SHORT_S", 1.0)  # on any machine
-    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
-    seen = where_pages_are(monkeypatch)
     async with indexed(tmp_path / "node") as node:
         await create(node)
-        await append(node, [{"text": f"card {at % 3}", "level": "error", "status": at} for at in range(300)])
-        await sealed(node)
-        await FakeDriver(node).finish()
+        await stored(node, [{"text": f"card {at % 3}", "level": "error", "status": at} for at in range(300)])
         answers = [await found(node, q="level:error", size=7, sort=["offset"]) for _ in range(4)]
-        assert seen == [False, True, True, True]
+        assert on_the_loop == [False, True, True, True]
         assert all(each["hits"] == answers[0]["hits"] and len(each["hits"]) == 7 for each in answers)
-        del seen[:]
+        del on_the_loop[:]
         assert [(await found(node, q=f"card {at % 3}"))["hits"] for at in range(6)]
-        assert seen == [False, *[True] * 5]  # another shape
+        assert on_the_loop == [False, *[True] * 5]  # another shape
 
 
 @on_loop
 async def test_a_page_that_takes_longer_than_was_known_ends_in_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, on_the_loop: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(short_module, "SHORT_S", 1.0)
     monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 0.0)
-    seen = where_pages_are(monkeypatch)
     async with indexed(tmp_path / "node") as node:
         await create(node)
-        await append(node, [{"text": "card", "status": at} for at in range(300)])
-        await sealed(node)
-        await FakeDriver(node).finish()
+        await stored(node, [{"text": "card", "status": at} for at in range(300)])
         for _ in range(2):
             answer = await found(node, q="status:<200", sort=["offset"], size=500)
             assert len(answer["hits"]) == 200
             assert not answer["timed_out"]
             assert answer["coverage"]["complete"]
-        assert seen == [False, True, False]
+        assert on_the_loop == [False, True, False]
 
 
 @on_loop
 async def test_a_page_for_which_records_are_read_is_never_on_the_loop_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, on_the_loop: list[bool]
 ) -> None:
-    monkeypatch.setattr(short_module, "SHORT_S", 1.0)
-    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
-    seen = where_pages_are(monkeypatch)
     async with indexed(tmp_path / "node") as node:
         await create(node)
-        await append(node, [{"text": ["card one", "two declined"], "status": at} for at in range(40)])
-        await sealed(node)
-        await FakeDriver(node).finish()
+        await stored(node, [{"text": ["card one", "two declined"], "status": at} for at in range(40)])
         for _ in range(12):
             assert (await found(node, q='"one two"', sort=["offset"]))["hits"] == []
             assert len((await found(node, q='"card one"', sort=["offset"]))["hits"]) == 40
-        assert not any(seen)
+        assert not any(on_the_loop)
         # One of the same shape, the first one for which records are needed.
         await found(node, q="status:7", sort=["offset"])
         await found(node, q="status:8", sort=["offset"])
-        assert seen[-2:] == [False, True]
+        assert on_the_loop[-2:] == [False, True]
         huge = 2**70
-        await append(node, [{"status": huge}])
-        await sealed(node)
-        await FakeDriver(node).finish()
+        await stored(node, [{"status": huge}])
         assert len((await found(node, q=f"status:{huge}", sort=["offset"]))["hits"]) == 1
-        assert seen[-2:] == [True, False]
+        assert on_the_loop[-2:] == [True, False]
         assert len((await found(node, q=f"status:{huge}", sort=["offset"]))["hits"]) == 1
-        assert seen[-1] is False
+        assert on_the_loop[-1] is False
 
 
 @on_loop
@@ -286,9 +281,7 @@ async def test_a_page_that_had_no_time_teaches_nothing(tmp_path: Path, monkeypat
     monkeypatch.setattr(Searcher, "page", page)
     async with indexed(tmp_path / "node") as node:
         await create(node)
-        await append(node, [{"level": "error"}])
-        await sealed(node)
-        await FakeDriver(node).finish()
+        await stored(node, [{"level": "error"}])
         await found(node, q="level:error")
         assert len(learnt) == 1
         late = True
@@ -304,18 +297,11 @@ async def test_a_page_that_had_no_time_teaches_nothing(tmp_path: Path, monkeypat
 
 
 @on_loop
-async def test_the_first_page_of_a_new_view_is_looked_for_in_a_thread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(short_module, "SHORT_S", 1.0)
-    monkeypatch.setattr("streams_node.searching.paged.GIVEN_UP_S", 10.0)
-    seen = where_pages_are(monkeypatch)
+async def test_the_first_page_of_a_new_view_is_looked_for_in_a_thread(tmp_path: Path, on_the_loop: list[bool]) -> None:
     async with indexed(tmp_path / "node") as node:
         await create(node)
         for _ in range(2):
-            await append(node, [{"level": "error"}])
-            await sealed(node)
-            await FakeDriver(node).finish()
+            await stored(node, [{"level": "error"}])
             for _ in range(3):
                 await found(node, q="level:error", sort=["offset"])
-    assert seen == [False, True, True] * 2
+    assert on_the_loop == [False, True, True] * 2
