@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from streams_node.searching.left_out import count_of, in_log, objects_of, time_o
 from streams_node.searching.look import look, ruled_out
 from streams_node.searching.newest import has_beginning, newest
 from streams_node.searching.paged import Paging
+from streams_node.searching.place import Place
 from streams_node.searching.recent import Piece
 from streams_node.searching.scan import Budget, Scan, joined
 from streams_node.searching.sieve import Wanted
@@ -132,8 +132,8 @@ class Answer:
         began, wanted = time.monotonic(), self._wanted()
         looked = ruled_out(pieces, spans, wanted)
         if looked is None:
-            with self._stoppable() as over:
-                looked = await self._searches.run(look, pieces, spans, wanted, over)
+            with Place(self._asked.until, self._records) as place:
+                looked = await self._searches.run(look, pieces, spans, wanted, place.over)
         work = self._work
         work.scan_s += time.monotonic() - began
         work.parsed += sum(end - first for first, end in looked.ranges)
@@ -143,15 +143,6 @@ class Answer:
     def _wanted(self) -> Wanted:
         asked = self._asked
         return Wanted(asked.plan, asked.meaning.version, asked.keys, self._top, self._score or _unscored)
-
-    @contextmanager
-    def _stoppable(self) -> Iterator[Callable[[], bool]]:
-        """What tells a thread to stop: the time is over, or nobody waits any more."""
-        left = False
-        try:
-            yield lambda: left or self._asked.late
-        finally:
-            left = True
 
     async def _logged(self) -> list[Range]:
         return await in_log(self._database, self._cold, self._state, self._tail, self._first)

@@ -1,9 +1,8 @@
 """A page of a view: looked for on the loop, in a thread, or in a turn of what takes long."""
 
-import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,36 +11,15 @@ from search.engine import Ask, NotSoon, Page
 from search.language import Scorer, has_text, shape
 from streams_node.answers.ranges import Range
 from streams_node.searching.asked import Asked
+from streams_node.searching.place import Fetch, Place
 from streams_node.searching.short import GIVEN_UP_S
-from streams_node.searching.turns import Busy
 
 if TYPE_CHECKING:
     from search.engine import Searcher  # loads tantivy
     from streams_node.searching.service import Searches
 
-LONG = 1 << 18  # documents that are looked at for a page: some two milliseconds
+_LONG = 1 << 18  # documents that are looked at for a page: some two milliseconds
 _PARTS_MAX = 32  # of a query: to know more of a longer one takes the loop too long
-Fetch = Callable[[Sequence[int]], Awaitable[Mapping[int, object]]]  # entries that an index cannot decide about
-
-
-class _Place:
-    """Who looks for a page, and until when. `records` and `over` are called from there."""
-
-    def __init__(self, until: float, fetch: Fetch) -> None:
-        self.busy = Busy()
-        self.left = False  # nobody waits for it any more
-        self.until = until
-        self._fetch = fetch
-        self._loop = asyncio.get_running_loop()
-
-    def over(self) -> bool:
-        return self.left or time.monotonic() >= self.until
-
-    def records(self, seqs: Sequence[int]) -> Mapping[int, object]:
-        return self.busy.without(lambda: asyncio.run_coroutine_threadsafe(self._awaited(seqs), self._loop).result())
-
-    async def _awaited(self, seqs: Sequence[int]) -> Mapping[int, object]:
-        return await self._fetch(seqs)
 
 
 class Paging:
@@ -59,28 +37,25 @@ class Paging:
 
     async def page(self, stream: int, asked: Asked, spans: Sequence[Range], fetch: Fetch) -> Page:
         """Of the entries of some spans."""
-        searches, place = self._searches, _Place(asked.until, fetch)
-        ask = Ask(
-            plan=asked.plan, stream=stream, spans=spans, sort=asked.keys, records=place.records,
-            after=asked.after, size=asked.size, over=place.over, soon=True,
-        )  # fmt: skip
-        try:
+        with Place(asked.until, fetch) as place:
+            ask = Ask(
+                plan=asked.plan, stream=stream, spans=spans, sort=asked.keys, records=place.records,
+                after=asked.after, size=asked.size, over=place.over, soon=True,
+            )  # fmt: skip
             page = await self._soon(ask, place)
             if page is not None:
                 return page
             work = partial(self._page, replace(ask, soon=False))
-            found, self.waited_s = await searches.run_long(stream, asked.until, work)
+            found, self.waited_s = await self._searches.run_long(stream, asked.until, work)
             return found
-        finally:
-            place.left = True
 
-    async def _soon(self, ask: Ask, place: _Place) -> Page | None:
+    async def _soon(self, ask: Ask, place: Place) -> Page | None:
         """None if it takes long."""
         searches, effort = self._searches, None
         alike = self._alike(ask)
         if alike is not None and all(searches.short.knows(view, alike) for view in self._views):
             effort = self._searcher.effort(ask)
-            if effort > LONG:
+            if effort > _LONG:
                 return None
             page = await self._at_once(ask, place, (alike, effort.bit_length()))
             if page is not None:
@@ -100,7 +75,7 @@ class Paging:
             return None
         return ask.stream, shaped, hash(ask.sort), ask.after is None, ask.size.bit_length()
 
-    async def _at_once(self, ask: Ask, place: _Place, kind: Hashable) -> Page | None:
+    async def _at_once(self, ask: Ask, place: Place, kind: Hashable) -> Page | None:
         """On the loop, if it is short; None if that was not the place for it."""
         short = self._searches.short
         if not short.is_short(kind):
@@ -126,7 +101,7 @@ class Paging:
     def _looked(self, ask: Ask, effort: int | None) -> tuple[int, Page | None]:
         """And about how many documents are looked at for it; no page if these are very many."""
         effort = self._searcher.effort(ask) if effort is None else effort
-        return effort, self._page(ask, self._first) if effort <= LONG else None
+        return effort, self._page(ask, self._first) if effort <= _LONG else None
 
     def _page(self, ask: Ask, first: "tuple[Searcher, list[Range]] | None" = None) -> Page:
         if has_text(ask.plan):

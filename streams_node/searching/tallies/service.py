@@ -20,13 +20,13 @@ from streams_node.read.keyed import Pruner
 from streams_node.searching.counted import counted
 from streams_node.searching.covered import Covered, Subject, covered, ranges_of
 from streams_node.searching.left_out import count_of, in_log, objects_of, time_of
+from streams_node.searching.place import Place
 from streams_node.searching.recount import Recount
 from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
 from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies.parts import Part, add
 from streams_node.searching.tallies.wanted import Asked, Tallied, nothing
-from streams_node.searching.turns import Busy
 from streams_node.wal.database import Database
 
 if TYPE_CHECKING:  # they load pyarrow and tantivy
@@ -138,25 +138,14 @@ class _One:
 
     async def _ask(self, searcher: "Searcher", spans: list[Range]) -> "Said | str":
         """What the view says, or why it says nothing."""
-        loop, busy = asyncio.get_running_loop(), Busy()
-        left = asyncio.Event()
-
-        def records(seqs: Sequence[int]) -> Mapping[int, object]:
-            return busy.without(asyncio.run_coroutine_threadsafe(self._records(seqs), loop).result)
-
-        def over() -> bool:
-            return self._asked.late or left.is_set()
-
-        try:
-            work = partial(self._said, searcher, spans, records, over)
+        with Place(self._asked.until, self._records) as place:
+            work = partial(self._said, searcher, spans, place.records, place.over)
             if sum(end - first for first, end in spans) > _LONG:
                 said, _ = await self._searches.run_long(self._state.id, self._asked.until, work)
                 return said
-            found = await self._searches.run(busy.at, work)
-            self._searches.long_turns.others(busy.seconds)
+            found = await self._searches.run(place.busy.at, work)
+            self._searches.long_turns.others(place.busy.seconds)
             return found
-        finally:
-            left.set()  # it may be that nobody waits any more
 
     def _said(self, searcher: "Searcher", spans: list[Range], records: Any, over: Any) -> "Said | str":
         """In a thread."""
