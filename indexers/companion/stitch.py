@@ -47,9 +47,9 @@ def stitch(folders: Sequence[Path], out: Path) -> None:
     (out / _MANAGED).write_text(json.dumps(names))
 
 
-def counted(folder: Path) -> int:
-    """The documents of an index, with those that are deleted and still there."""
-    return sum(int(each["max_doc"]) for each in json.loads((folder / META).read_text())["segments"])
+def counted(folder: Path) -> list[int]:
+    """The documents of each segment of an index, in their order, with those that are deleted and still there."""
+    return [int(each["max_doc"]) for each in json.loads((folder / META).read_text())["segments"]]
 
 
 def files_of(folder: Path, meta: dict[str, Any]) -> list[str]:

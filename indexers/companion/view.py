@@ -22,7 +22,8 @@ class Address(NamedTuple):
 class View:
     """One searcher over companions. `folder` is new; it may be removed when the view is not used any more.
 
-    `counted` documents are those that Tantivy's scores are made of: with what a merge left out and did not yet drop.
+    `segments` are the numbers of documents of each segment, and `counted` are all of these: those that Tantivy's scores
+    are made of, with what a merge left out and did not yet drop.
     """
 
     def __init__(self, packs: Sequence[Pack], folder: Path) -> None:
@@ -42,9 +43,10 @@ class View:
         try:
             self.index = tantivy.Index.open(str(whole))
             self.searcher = self.index.searcher()
-            self.counted = counted(whole)
+            self.segments = tuple(counted(whole))
         except (ValueError, KeyError, OSError) as problem:
             raise IndexDamaged(packs[0].name, f"Tantivy cannot open it: {problem}") from problem
+        self.counted = sum(self.segments)
         self.schema = self.index.schema
 
     @property

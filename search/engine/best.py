@@ -16,15 +16,23 @@ import tantivy
 from indexers.companion.layout import ROW
 from search.engine.sorting import SortKey, SortValue
 from search.engine.source import both, unscored
-from search.engine.walk import FREQUENT, WINDOW_MAX, Found, Walker
+from search.engine.walk import WINDOW_MAX, Found, Walker
 
 _Values = tuple[SortValue, ...]
 
-_BEST_MIN = 512  # of these mostly all score alike, or all of those that do are among them
+_BEST_MIN = 64  # of these mostly all score alike
+_ALIKE_MIN = (
+    512  # or all of those that do are among these, of a word that so many have: to look again takes longer then
+)
+_MANY = 1 << 16
 _COUNTED_MIN = 1024  # and of several words or a phrase, where another search costs more than more hits
 _WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
-_ALIKE_MAX = 65_536  # entries that are looked at first for documents of a score
+_MARGIN = 2  # times as many entries are looked at as would have a page
+_AMONG, _EACH = (
+    5,
+    4,
+)  # times as long it takes to look at a document among some blocks; and so many others as long as one
 _SCATTERED = 8  # times as many documents between some rows as there are rows
 
 
@@ -45,7 +53,8 @@ class Best(Walker):
         """As `walk`, where a document has the same score whatever else is asked for beside it."""
         if after is not None and after[0] is None:
             after = None  # null comes first
-        size, at, done = max(self._window, _BEST_MIN, _COUNTED_MIN if count else 0), 0, math.inf
+        least = _COUNTED_MIN if count else _ALIKE_MIN if self._effort > _MANY else _BEST_MIN
+        size, at, done = max(self._window, least), 0, math.inf
         if self._most <= _WHOLE_MAX:
             size = self._most + 1
         while True:
@@ -81,46 +90,45 @@ class Best(Walker):
     def _alike(
         self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
     ) -> Iterator[_Values]:
-        """The documents of a score, of which some are known."""
-        field = keys[0].field
+        """The documents of a score, of which some are known: the first ones that Tantivy comes by."""
+        field, docs = keys[0].field, self._source.docs
+        share = len(known.alike) / (self._source.place_of(known.alike[-1][1]) + 1)  # of all documents score so
 
         def walk(walker: Best, part: tantivy.Query, after: _Values | None) -> Iterator[_Values]:
             window = known if walker is self else walker.window(part, score)
-            return walker.of_score(part, score, keys, after, window)
+            first, last = walker._bounds
+            expected = int(_MARGIN * share * min(docs, last - first + 1))
+            return walker.of_score(part, score, keys, after, window, expected)
 
-        if field is not None and not self._source.full(self._source.layout.of(field.name)):
-            return walk(self, query, after)
-        # So many have a page of them if they are evenly spread, and if there are no more than those.
-        wanted = min(_ALIKE_MAX, self._window * self._source.docs // len(known.alike))
-        return self._newest_first(query, keys[0], after, wanted, walk)
+        wanted = int(_MARGIN * (self._size + 1) / share)
+        is_short = wanted * (_AMONG * self._effort + docs // _EACH) <= self._effort * docs
+        is_full = field is None or self._source.full(self._source.layout.of(field.name))
+        if is_short and is_full:
+            return self._newest_first(query, keys[0], after, wanted, walk)
+        return walk(self, query, after)
 
-    def window(self, query: tantivy.Query, score: float, size: int = _BEST_MIN, at: int = 0) -> _Window:
+    def window(self, query: tantivy.Query, score: float, size: int = _ALIKE_MIN, at: int = 0) -> _Window:
         found = self._scored(query, size, at, count=False)
         more = len(found) == size and found[-1][0] >= score
         before = sum(1 for each in found if each[0] > score)
         return _Window([each for each in found if each[0] == score], at + before, more)
 
     def of_score(
-        self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window
-    ) -> Iterator[_Values]:
-        """As `_alike`, all at once."""
-        if known.more and self._most > _WHOLE_MAX and (self._effort < FREQUENT or self._is_common(query, score)):
+        self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None, known: _Window,
+        expected: int,
+    ) -> Iterator[_Values]:  # fmt: skip
+        """As `_alike`, all at once. About so many are `expected`."""
+        if known.more and expected > _WHOLE_MAX < self._most:
             after, more = yield from self._tied(query, score, keys, after)
             if not more:
                 return
-        size = _BEST_MIN
+        size = max(_ALIKE_MIN, min(_WHOLE_MAX, expected))
         while known.more:
-            size *= 4
             known = self.window(query, score, size, known.at)
+            size *= 4
         place = None if after is None else (score, *after)
         for _, *row in self._grouped([known.alike], (SortKey("score"), *keys), place):
             yield tuple(row)
-
-    def _is_common(self, query: tantivy.Query, score: float) -> bool:
-        """Whether enough of the last documents score so."""
-        rows = self.walk(query, [SortKey("offset")], None)
-        scores = self._scores(query, [int(row[0] or 0) for row in islice(rows, _TIED_MIN)]) or {}
-        return [*scores.values()].count(score) * _TIED_SHARE >= _TIED_MIN
 
     def _tied(
         self, query: tantivy.Query, score: float, keys: Sequence[SortKey], after: _Values | None
@@ -141,8 +149,8 @@ class Best(Walker):
 
     def _scores(self, query: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
         """The scores of documents, by their seqs; None when too many others lie between them."""
-        part = both(query, unscored(self._source.rows_query(min(seqs), max(seqs))))
-        size = _SCATTERED * len(seqs)
+        part = both(query, unscored(self._source.blocks_query(min(seqs), max(seqs))))
+        size = max(_ALIKE_MIN, _SCATTERED * len(seqs))
         found = self._scored(part, size, count=False)
         if len(found) == size:
             return None

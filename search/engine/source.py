@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import tantivy
@@ -11,7 +12,7 @@ import tantivy
 from indexers.companion import ColumnsOf, Directory, FieldFacts, Layout, View, zones
 from indexers.companion.layout import BLOCK, INEXACT, ROW, SEG
 from search.engine.model import Span
-from search.engine.stretches import Foremost, Stretch, foremost, in_order
+from search.engine.stretches import Foremost, Ordered, Stretch
 from streams_node.schema.search_config import Field, Kind
 
 Query = tantivy.Query
@@ -40,11 +41,12 @@ class Source:
         self.searcher = view.searcher
         self.schema = view.schema
         self.layout = layout
+        self._before = [0, *accumulate(view.segments)]
         self._single: dict[str, bool] = {}
         self._full: dict[str, bool] = {}
         self._averages: dict[str, float] = {}
         self._frequencies: dict[tuple[str, str], int] = {}  # each search asks for those of its words several times
-        self._stretches: dict[tuple[str | None, int, bool], list[list[Stretch]]] = {}
+        self._stretches: dict[tuple[str | None, int, bool], list[Ordered]] = {}
         self._asked: _Entries | None = None  # the last ones
         self._terms: dict[str, str] = {}  # of a field, one that some document has
 
@@ -107,6 +109,10 @@ class Source:
         high = U64_MAX if last == zones.last_of(last) else last
         return found if (low, high) == (0, U64_MAX) else both(found, self._rows(low, high))
 
+    def blocks_query(self, first: int, last: int) -> tantivy.Query:
+        """Of all rows of the blocks that have these: without a range there is nothing to be looked for."""
+        return self.rows_query(zones.first_of(max(0, first)), zones.last_of(last))
+
     def _rows(self, first: int, last: int) -> tantivy.Query:
         return Query.range_query(self.schema, ROW, tantivy.FieldType.Unsigned, first, last)
 
@@ -127,9 +133,9 @@ class Source:
         key = (None if field is None else field.name, stream, descending)
         known = self._stretches.get(key)
         if known is None:
-            known = [list(self._stretches_of(field, stream, zoned=zoned)) for zoned in (True, False)]
-            known = self._stretches[key] = [in_order(each, descending=descending) for each in known]
-        some = (foremost(each, wanted, descending=descending) for each in known)
+            found = [self._stretches_of(field, stream, zoned=zoned) for zoned in (True, False)]
+            known = self._stretches[key] = [Ordered(each, descending=descending) for each in found]
+        some = (each.foremost(wanted) for each in known)
         return next((each for each in some if each is not None), None)
 
     def _stretches_of(self, field: Field | None, stream: int, *, zoned: bool) -> Iterator[Stretch]:
@@ -144,6 +150,10 @@ class Source:
             known = {each.block: each for each in pack.directory.zones if zoned and each.stream == stream}
             if spans and bounds is not None:
                 yield from _zoned(known, bounds, spans, field) if known else [Stretch(spans, *bounds)]
+
+    def place_of(self, address: tantivy.DocAddress) -> int:
+        """How many documents are before one, in the order in which Tantivy comes by them."""
+        return self._before[address.segment_ord] + int(address.doc)
 
     def single(self, columns: ColumnsOf) -> bool:
         """Whether no document has several values in this fast column."""

@@ -4,7 +4,7 @@ Entries mostly come in the order of their time, and so do these: a page in the o
 mostly, and of the others it is enough to know that they have nothing before it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from search.engine.model import Span
@@ -33,28 +33,48 @@ class Foremost(NamedTuple):
     bound: float
 
 
-def in_order(known: Iterable[Stretch], *, descending: bool) -> list[Stretch]:
-    """Those first that may have the foremost value."""
-    return sorted(known, key=lambda each: -each.most if descending else each.least)
+class _Step(NamedTuple):
+    """What the first so many stretches have: their entries, and about how many of these come before all others."""
+
+    stretches: int
+    entries: int
+    before: float
+    bound: float
 
 
-def foremost(ordered: Sequence[Stretch], wanted: int, *, descending: bool) -> Foremost | None:
-    """Those that may have the first values: as few as have about so many entries before all others.
+class Ordered:
+    """Stretches, those first that may have the foremost value. Made once for a view, as many ask."""
 
-    None if that helps nothing: there are only few others, or too many to be in any order.
-    """
-    entries, total, found = 0, sum(each.entries for each in ordered), None
+    def __init__(self, known: Iterable[Stretch], *, descending: bool) -> None:
+        self._stretches = sorted(known, key=lambda each: -each.most if descending else each.least)
+        self._steps = list(_steps(self._stretches, descending=descending))
+
+    def foremost(self, wanted: float) -> Foremost | None:
+        """Those that may have the first values: as few as have about so many entries before all others.
+
+        None if that helps nothing: there are only few others, or too many to be in any order.
+        """
+        found: _Step | None = None
+        for step in self._steps:
+            if _ENOUGH * step.before >= wanted:
+                found = step
+            if step.before >= wanted:
+                break
+        if found is None:
+            return None
+        spans = [span for each in self._stretches[: found.stretches] for span in each.spans]
+        return Foremost(spans, found.entries, found.bound)
+
+
+def _steps(ordered: Sequence[Stretch], *, descending: bool) -> Iterator[_Step]:
+    entries, total = 0, sum(each.entries for each in ordered)
     for at in range(1, min(len(ordered), _STRETCHES_MAX)):
         entries += ordered[at - 1].entries
         if 2 * entries > total:
             break
         bound = ordered[at].most if descending else ordered[at].least
         before = sum(each.entries * _share(each, bound, descending=descending) for each in ordered[:at])
-        if _ENOUGH * before >= wanted:
-            found = Foremost([span for each in ordered[:at] for span in each.spans], entries, bound)
-        if before >= wanted:
-            break
-    return found
+        yield _Step(at, entries, before, bound)
 
 
 def _share(one: Stretch, bound: float, *, descending: bool) -> float:

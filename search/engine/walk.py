@@ -38,7 +38,7 @@ Read = Callable[[Sequence[int], Sequence[SortKey]], dict[int, _Values]]  # sort 
 WINDOW_MIN, WINDOW_MAX = 64, 65_536
 _ORDERED = {Kind.INTEGER, Kind.FLOAT, Kind.DATE}  # of whose values companions have bounds
 _SCORED_MIN = 512  # hits in a window by score: each one costs all of the query once more, and hits themselves little
-FREQUENT = 1 << 17  # documents: to look at all of them takes longer than to look at those of some companions
+FREQUENT = 1 << 14  # documents: to look at all of them takes longer than to look at those of some blocks
 _NEAR = 16_384  # rows from where a walk begins: mostly a page is there, and Tantivy passes over others
 _WIDER = 8  # times as many entries are looked at when a walk goes on
 _BETWEEN = 2  # times as many entries from the first to the last one of some companions as there are in them
@@ -47,7 +47,7 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 SOON_DOCS, _SOON_HITS = 1 << 16, 1 << 12  # what takes about a millisecond: 1.1 and 1.4 were measured
 _AT_ONCE = 4_096  # values are read of so many documents between two looks at the clock
 _READ_MIN = 256  # and of so many neighbours at once: one call takes as long as some hundred values
-_LED_MIN = 1024  # of more with one value the next key is read alone first: mostly few of them are shown
+_LED_MIN = 256  # of more with one value the next key is read alone first: mostly few of them are shown
 
 
 class TimeOver(Exception):
@@ -70,6 +70,7 @@ class Walker:
         self._searcher = source.searcher
         self._read = read
         self._over = over
+        self._size = size
         self._window = max(WINDOW_MIN, size + 1)
         self._bounds = rows
         self._most = most
@@ -150,6 +151,8 @@ class Walker:
         def walk(walker: Walker, part: tantivy.Query, after: _Values | None) -> Iterator[_Values]:
             return walker.with_value(part, columns, key, rest, after)
 
+        if self._effort < FREQUENT:
+            return self.with_value(query, columns, key, rest, after)
         return self._newest_first(query, key, after, 0, walk)
 
     def _newest_first(
@@ -157,13 +160,14 @@ class Walker:
     ) -> Iterator[_Values]:
         """All documents of a walk: at first of where the first ones may be, then of more."""
         wanted, walked = max(wanted, _NEAR), 0
-        while (first := self._foremost(key, wanted, after)) is not None and first.entries > walked:
-            part = both(query, unscored(self._of(first)))
-            for row in walk(self._within(first), part, after):
-                if row[0] is None or not _is_before(key, row[0], first.bound):
-                    break
-                yield row
-                after = row
+        while (first := self.foremost(self._source, self._stream, key, wanted)) is not None and first.entries > walked:
+            if after is None or after[0] is None or _is_before(key, after[0], first.bound):
+                part = both(query, unscored(self._of(first)))
+                for row in walk(self._within(first), part, after):
+                    if row[0] is None or not _is_before(key, row[0], first.bound):
+                        break
+                    yield row
+                    after = row
             wanted, walked = wanted * _WIDER, first.entries
         yield from walk(self, query, after)
 
@@ -174,17 +178,11 @@ class Walker:
             return None
         return source.foremost(key.field, stream, max(wanted, _NEAR), descending=key.descending)
 
-    def _foremost(self, key: SortKey, wanted: int, after: _Values | None) -> Foremost | None:
-        found = None if self._effort < FREQUENT else self.foremost(self._source, self._stream, key, wanted)
-        if found is None:
-            return None
-        return found if after is None or after[0] is None or _is_before(key, after[0], found.bound) else None
-
     def _of(self, some: Foremost) -> tantivy.Query:
-        """These entries, perhaps with others between them: one stretch takes less than several."""
+        """These entries, perhaps with others between them and in their blocks: one stretch takes less than several."""
         first, end = min(first for first, _ in some.spans), max(end for _, end in some.spans)
         if end - first <= _BETWEEN * some.entries:
-            return self._source.rows_query(first, end - 1)
+            return self._source.blocks_query(first, end - 1)
         return self._source.spans_query(some.spans)
 
     def _within(self, some: Foremost) -> Self:
@@ -374,10 +372,9 @@ class Walker:
             values += self._source.values(ROW, part) if keys[0].by == "offset" else self._column(keys[0], part)
         first = leading(values, keys[0], self._window)
         for wanted in (True, False):
-            rows = self._rows(
-                [each for each, is_first in zip(addresses, first, strict=True) if is_first is wanted], keys
-            )
-            yield ordered([row for row in rows if row is not None], keys)
+            part = [each for each, is_first in zip(addresses, first, strict=True) if is_first is wanted]
+            led = [each for each, is_first in zip(values, first, strict=True) if is_first is wanted]
+            yield ordered([row for row in self._rows(part, keys, led) if row is not None], keys)
 
     # --- values ---
 
@@ -387,14 +384,21 @@ class Walker:
         rows = self._rows([address for _, address in chain.from_iterable(found)], keys)
         return ordered([row for row in rows if row is not None], keys)
 
-    def _rows(self, addresses: list[Any], keys: Sequence[SortKey]) -> Iterator[_Values | None]:
-        """Of each document; None: its record cannot be had."""
+    def _rows(
+        self, addresses: list[Any], keys: Sequence[SortKey], led: Sequence[Any] | None = None
+    ) -> Iterator[_Values | None]:
+        """Of each document; None: its record cannot be had. `led`: the values of the first key, if they are known."""
         for at in range(0, len(addresses), _AT_ONCE):
             self._check()
             part = addresses[at : at + _AT_ONCE]
-            seqs = [int(seq) for seq in self._source.values(ROW, part)]
+            if led is not None and len(keys) == 1:
+                yield from zip(led[at : at + _AT_ONCE])
+                continue
+            seqs = self._source.values(ROW, part)
             if _in_index(keys):
-                yield from zip(*[seqs if key.by == "offset" else self._column(key, part) for key in keys], strict=True)
+                first = [] if led is None else [led[at : at + _AT_ONCE]]
+                more = [seqs if key.by == "offset" else self._column(key, part) for key in keys[len(first) :]]
+                yield from zip(*first, *more, strict=True)
             else:
                 read = self._read(seqs, keys)
                 yield from map(read.get, seqs)

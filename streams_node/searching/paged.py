@@ -34,6 +34,7 @@ class Paging:
         self._views = (searcher,) if first is None else (searcher, first[0])
         self.score: Scorer | None = None  # of its records, if the query has text
         self.waited_s = 0.0  # for a turn of what takes long
+        self._effort = 0
 
     async def page(self, stream: int, asked: Asked, spans: Sequence[Range], fetch: Fetch) -> Page:
         """Of the entries of some spans."""
@@ -46,7 +47,7 @@ class Paging:
             if page is not None:
                 return page
             work = partial(self._page, replace(ask, soon=False))
-            found, self.waited_s = await self._searches.run_long(stream, asked.until, work)
+            found, self.waited_s = await self._searches.run_long(stream, asked.until, self._effort, work)
             return found
 
     async def _soon(self, ask: Ask, place: Place) -> Page | None:
@@ -54,16 +55,16 @@ class Paging:
         searches, effort = self._searches, None
         alike = self._alike(ask)
         if alike is not None and all(searches.short.knows(view, alike) for view in self._views):
-            effort = self._searcher.effort(ask)
+            effort = self._effort = self._searcher.effort(ask)
             if effort > _LONG:
                 return None
             page = await self._at_once(ask, place, (alike, effort.bit_length()))
             if page is not None:
                 return page
-        known, page = await searches.run(place.busy.at, self._looked, replace(ask, soon=False), effort)
+        self._effort, page = await searches.run(place.busy.at, self._looked, replace(ask, soon=False), effort)
         searches.long_turns.others(place.busy.seconds)
         if page is not None and alike is not None and not page.timed_out:
-            searches.short.took((alike, known.bit_length()), math.inf if page.verified else place.busy.spent_s)
+            searches.short.took((alike, self._effort.bit_length()), math.inf if page.verified else place.busy.spent_s)
             for view in self._views:
                 searches.short.knew(view, alike)
         return page

@@ -1,10 +1,14 @@
-"""Whose turn it is: some searches at once, and of those that wait, one stream after another."""
+"""Whose turn it is: some searches at once, and of those that wait, one stream after another; of a stream, who came
+first, or a little later and takes less.
+"""
 
 import asyncio
+import heapq
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from typing import Any, Self, TypeVar
 
 from typing_extensions import override
@@ -14,6 +18,7 @@ from streams_node.observe.phases import note
 from streams_node.searching.short import spent_s
 
 _T = TypeVar("_T")
+_Waiting = tuple[float, int, asyncio.Future[None]]  # until when its turn is due, and which one it is
 LOOK_S = 0.05  # between two looks at how busy others are
 _BUSY, _LEAST = 0.5, 0.2  # threads of others that are at work, on average: from when on, and as long as, a core is left
 
@@ -21,12 +26,13 @@ _BUSY, _LEAST = 0.5, 0.2  # threads of others that are at work, on average: from
 class Turn:
     """Entered as a block, whether or not it came. A search in a short queue costs no task, timer or generator."""
 
-    __slots__ = ("_entered", "_mine", "_seconds", "_stream", "_turns", "waited_s")
+    __slots__ = ("_entered", "_later_s", "_mine", "_seconds", "_stream", "_turns", "waited_s")
 
-    def __init__(self, turns: "Turns", stream: int, seconds: float | None) -> None:
+    def __init__(self, turns: "Turns", stream: int, seconds: float | None, later_s: float) -> None:
         self._turns = turns
         self._stream = stream
         self._seconds = seconds
+        self._later_s = later_s
         self._entered = 0.0
         self._mine = False
         self.waited_s = 0.0
@@ -39,7 +45,7 @@ class Turn:
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
-                    await turns.enter(self._stream)
+                    await turns.enter(self._stream, self._later_s)
                     self._mine = True
         self._entered = time.perf_counter()
         self.waited_s = self._entered - began
@@ -64,20 +70,25 @@ class Turns:
         self.phases = phases  # what the time before a turn is called, and that of the turn
         self.active = 0
         self.waiting_max = waiting_max
-        self._queues: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
+        self._queues: OrderedDict[int, list[_Waiting]] = OrderedDict()
+        self._came = count()
         self.waiting = 0
         self.observe: Callable[[str, float], None] = lambda _phase, _seconds: None  # how long turns wait and take
 
-    def turn(self, stream: int, seconds: float | None = None) -> Turn:
-        """Wait for a turn, and have it. Overloaded when too many wait; a turn that does not come in time is none."""
-        return Turn(self, stream, seconds)
+    def turn(self, stream: int, seconds: float | None = None, later_s: float = 0.0) -> Turn:
+        """Wait for a turn, and have it. Overloaded when too many wait; a turn that does not come in time is none.
 
-    async def enter(self, stream: int) -> None:
+        Others of its stream go first who have come so much later at most as they may be later less than it.
+        """
+        return Turn(self, stream, seconds, later_s)
+
+    async def enter(self, stream: int, later_s: float) -> None:
         """Not at once: there is no room."""
         if self.waiting >= self.waiting_max:
             raise Overloaded("the queue of searches is full; try again")
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(stream, deque()).append(mine)
+        due = time.monotonic() + later_s
+        heapq.heappush(self._queues.setdefault(stream, []), (due, next(self._came), mine))
         self.waiting += 1
         try:
             await mine
@@ -113,7 +124,7 @@ class Turns:
     def _admit(self) -> None:
         while self._queues and self.active < self.limit:
             stream, queue = self._queues.popitem(last=False)
-            found = queue.popleft()
+            *_, found = heapq.heappop(queue)
             if queue:
                 self._queues[stream] = queue  # behind the others
             if not found.done():

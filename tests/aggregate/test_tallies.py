@@ -103,9 +103,10 @@ async def test_what_adds_up_many_entries_steps_aside(tmp_path: Path, monkeypatch
         searches, aside = node.context.searches, list[int]()
         waits = searches.run_long
 
-        async def run_long(stream: int, until: float, work: Any) -> Any:
+        async def run_long(stream: int, until: float, docs: int, work: Any) -> Any:
             aside.append(searches.running)
-            return await waits(stream, until, work)
+            assert docs >= len(ENTRIES)
+            return await waits(stream, until, docs, work)
 
         monkeypatch.setattr(searches, "run_long", run_long)
         short = await tally(node, AGGS, **asked)

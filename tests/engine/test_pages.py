@@ -54,6 +54,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "_SCORED_MIN": 3,
         "_LED_MIN": 3,
         "_BEST_MIN": 2,
+        "_ALIKE_MIN": 3,
         "_COUNTED_MIN": 2,
         "_WHOLE_MAX": 1,
     }
@@ -141,14 +142,23 @@ def test_pages_by_score_are_what_bm25_says(seed: int, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     "steps",
     [
-        {"_BEST_MIN": 2, "_TIED_MIN": 2, "_TIED_SHARE": 10**9},
-        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 1},
-        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "FREQUENT": 100},
-        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2},
-        {"_BEST_MIN": 9999},
+        {"_BEST_MIN": 2, "_TIED_MIN": 2, "_TIED_SHARE": 10**9, "_AMONG": 10**9},
+        {"_BEST_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 1, "_AMONG": 10**9},
+        {"_BEST_MIN": 40, "_ALIKE_MIN": 40, "_TIED_MIN": 9, "_TIED_SHARE": 3, "FREQUENT": 100, "_NEAR": 200},
+        {"_BEST_MIN": 40, "_ALIKE_MIN": 9, "_TIED_MIN": 9, "_TIED_SHARE": 4, "_SCATTERED": 2, "_NEAR": 200},
+        {"_BEST_MIN": 40, "_ALIKE_MIN": 9, "_AMONG": 0, "_EACH": 10**9, "_NEAR": 200},
+        {"_MANY": 0, "_ALIKE_MIN": 9999},
         {"_WHOLE_MAX": 2999},
     ],
-    ids=["by the other keys", "soon by score", "asked before", "in between", "at once", "all of rare ones"],
+    ids=[
+        "by the other keys",
+        "soon by score",
+        "among the newest",
+        "in between",
+        "always among the newest",
+        "at once",
+        "all of rare ones",
+    ],
 )
 def test_the_best_of_one_word_are_the_first_of_all(
     steps: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

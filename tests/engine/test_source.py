@@ -106,3 +106,31 @@ def test_rows_are_those_asked_for(most: int, tmp_path: Path, monkeypatch: pytest
         ).hits
         found = sorted(int(row) for row in source.values(ROW, [address for _, address in hits]))
         assert found == [row for row in range(3, 100) if first <= row <= last]
+
+
+def test_documents_of_one_score_come_in_the_order_of_their_places(tmp_path: Path) -> None:
+    """How many there are is guessed by that: if others came first, pages would be slower, and not wrong."""
+    packs = [
+        pack(tmp_path, STREAM, [Entry(seq, seq, {"message": "card" if seq % 3 else "other"}) for seq in range(at, end)])
+        for at, end in ((0, 500), (500, 600), (600, 1100))
+    ]
+    source = Source(View(packs, tmp_path / "view"), LAYOUT)
+    query = Query.term_query(source.schema, LAYOUT.of("message").column, "card", "freq")
+    for size in (10, 400, 700):
+        found = source.searcher.search(query, limit=size, count=False).hits
+        assert len({score for score, _ in found}) == 1
+        assert [source.place_of(address) for _, address in found] == [at for at in range(1100) if at % 3][:size]
+
+
+def test_blocks_hold_all_rows_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zones, "BLOCK_BITS", 3)
+    entries = [Entry(seq, seq, {"status": seq}) for seq in range(5, 60)]
+    source = Source(View([pack(tmp_path, STREAM, entries)], tmp_path / "view"), LAYOUT)
+    for first, last, rows in (
+        (20, 20, range(16, 24)),
+        (5, 9, range(5, 16)),
+        (-3, 70, range(5, 60)),
+        (57, 59, range(56, 60)),
+    ):
+        hits = source.searcher.search(source.blocks_query(first, last), limit=100).hits
+        assert sorted(source.values(ROW, [address for _, address in hits])) == list(rows)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search.engine.stretches import Stretch, foremost, in_order
+from search.engine.stretches import Ordered, Stretch
 
 _Known = list[tuple[Stretch, list[int]]]  # companions, and the values in them
 
@@ -19,7 +19,7 @@ def companions() -> st.SearchStrategy[_Known]:
 
 @given(known=companions(), wanted=st.integers(1, 40), descending=st.booleans())
 def test_no_other_companion_has_anything_before_the_bound(known: _Known, wanted: int, *, descending: bool) -> None:
-    first = foremost(in_order([each for each, _ in known], descending=descending), wanted, descending=descending)
+    first = Ordered([each for each, _ in known], descending=descending).foremost(wanted)
     if first is None:
         return
     inside = set(first.spans)
@@ -32,14 +32,14 @@ def test_no_other_companion_has_anything_before_the_bound(known: _Known, wanted:
 
 def test_what_is_in_no_order_is_not_split() -> None:
     alike = [Stretch([(at, at + 10)], 0, 9) for at in range(0, 100, 10)]
-    assert foremost(alike, 10, descending=True) is None
-    assert foremost(alike, 10, descending=False) is None
-    assert foremost([], 10, descending=True) is None
+    assert Ordered(alike, descending=True).foremost(10) is None
+    assert Ordered(alike, descending=False).foremost(10) is None
+    assert Ordered([], descending=True).foremost(10) is None
 
 
 def test_the_newest_are_foremost() -> None:
     known = [Stretch([(at, at + 10)], at, at + 9) for at in range(0, 100, 10)]
-    newest, oldest = (foremost(in_order(known, descending=each), 15, descending=each) for each in (True, False))
+    newest, oldest = (Ordered(known, descending=each).foremost(15) for each in (True, False))
     assert newest is not None
     assert oldest is not None
     assert (sorted(newest.spans), newest.bound) == ([(80, 90), (90, 100)], 79)
@@ -52,8 +52,8 @@ def test_integers_that_no_float_holds_the_difference_of_are_bounds() -> None:
     alike = [Stretch([(at, at + 100)], great, great) for at in range(0, 500, 100)]
     for known in (some, alike, [*some, *alike]):
         for descending in (True, False):
-            foremost(in_order(known, descending=descending), 10, descending=descending)
+            Ordered(known, descending=descending).foremost(10)
     apart = [Stretch([(0, 100)], great, great), Stretch([(100, 400)], -great, -great)]
-    found = foremost(in_order(apart, descending=True), 10, descending=True)
+    found = Ordered(apart, descending=True).foremost(10)
     assert found is not None
     assert found.spans == [(0, 100)]

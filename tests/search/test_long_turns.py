@@ -1,7 +1,7 @@
 """Turns of what takes long: fewer while others are busy, and all again when they are not."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 import pytest
@@ -125,3 +125,44 @@ async def test_other_bounds_hold_in_both_ways() -> None:
     turns.bound(3, 10)
     assert (turns.limit, turns.waiting_max) == (2, 10)
     await until(lambda: turns.limit == 3)
+
+
+async def served(turns: LongTurns, later_s: Mapping[int, float], stream: Callable[[int], int]) -> list[int]:
+    """The order in which turns are had by those who all come while another one has the only turn."""
+    order = list[int]()
+
+    async def work(number: int) -> None:
+        async with turns.turn(stream(number), None, later_s[number]):
+            order.append(number)
+
+    async with turns.turn(0):
+        running = [asyncio.create_task(work(number)) for number in later_s]
+        while turns.waiting < len(later_s):  # noqa: ASYNC110 - they come one after another, at once
+            await asyncio.sleep(0)
+    await asyncio.gather(*running)
+    return order
+
+
+@on_loop
+async def test_of_a_stream_what_takes_less_goes_first_if_it_came_little_later() -> None:
+    turns = LongTurns(1, 10, 1)
+    assert await served(turns, {1: 60.0, 2: 30.0, 3: 0.0, 4: 30.0}, lambda _: 1) == [3, 2, 4, 1]
+    assert (turns.active, turns.waiting) == (0, 0)
+
+
+@on_loop
+async def test_who_has_waited_long_goes_before_what_takes_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def later() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    monkeypatch.setattr("streams_node.searching.turns.time.monotonic", later)
+    assert await served(LongTurns(1, 10, 1), {1: 2.5, 2: 0.0, 3: 0.0, 4: 0.0}, lambda _: 1) == [2, 3, 1, 4]
+
+
+@on_loop
+async def test_streams_take_turns_whatever_takes_less() -> None:
+    found = await served(LongTurns(1, 10, 1), {1: 0.0, 2: 0.0, 11: 60.0}, lambda number: number // 10)
+    assert found == [1, 11, 2]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # they load pyarrow and tantivy
 _LATE, _SCAN = "late", "scan"  # why a view says nothing
 _OPENING_SHARE = 0.6  # of the time: what is not open by then is open for the next one
 _LONG = 1 << 17  # entries that are added up: some two milliseconds
+_VALUES = 3  # times as long as at a document for a page it takes to add up its values
 
 
 class Tallies:
@@ -140,8 +141,9 @@ class _One:
         """What the view says, or why it says nothing."""
         with Place(self._asked.until, self._records) as place:
             work = partial(self._said, searcher, spans, place.records, place.over)
-            if sum(end - first for first, end in spans) > _LONG:
-                said, _ = await self._searches.run_long(self._state.id, self._asked.until, work)
+            docs = sum(end - first for first, end in spans)
+            if docs > _LONG:
+                said, _ = await self._searches.run_long(self._state.id, self._asked.until, docs * _VALUES, work)
                 return said
             found = await self._searches.run(place.busy.at, work)
             self._searches.long_turns.others(place.busy.seconds)
