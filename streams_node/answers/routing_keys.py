@@ -136,7 +136,8 @@ class _Page:
             page.indexed += len(covers)
         parts += await self._from_objects(gaps)
         began = time.monotonic()
-        merged = sorted(set().union(*parts))
+        some = [part for part in parts if part]
+        merged = some[0] if len(some) == 1 else sorted(set().union(*some))  # each is in order, and has no key twice
         page.keys, page.more = merged[: asked.limit], len(merged) > asked.limit
         page.timing.merge = time.monotonic() - began
         return page
