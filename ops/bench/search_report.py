@@ -24,7 +24,8 @@ HEAD = """# What searches take
 - *Tantivy alone* is one merged index in the process of the client: no HTTP, no records of hits, nobody else.
 - Only what was measured on one machine is compared; what each side was measured on stands at the end.
 - *Peer* is `@prisma/streams-server`, fully indexed; *not 200* counts its answers with another status or without
-  complete coverage, whose times are those of what it did instead.
+  complete coverage, whose times are those of what it did instead. Where none was complete, nothing is compared: it is not
+  known how long a whole answer would take.
 - A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
   and of what was missed only that with a large margin means something; processor time does not have this weakness.
 - *Emptied*: the first question of a server whose copies of objects were deleted, and whose files the system has
@@ -112,6 +113,10 @@ class Report:
             yield f"| {against} | {len(some)} | {sum(each.met for each in some)} |"
         failing = [cell for cell in self.cells.values() if cell.side == OURS]
         yield f"| every answer is 200 and complete | {len(failing)} | {sum(not cell.failed for cell in failing)} |"
+        for name in PEERS:
+            void = sum(each.side == name and each.state == WARM and _is_void(each) for each in self.cells.values())
+            if void:
+                yield f"| no answer of the {TITLES[name]} was complete: not compared | {void} | - |"
         alike = list(self._alike())
         yield f"| the same is shown as by others, where there is one order | {len(alike)} | {sum(alike)} |"
         bound = [line for line in self.lines.values() if line.met is not None]
@@ -143,7 +148,7 @@ class Report:
             yield Verdict(cell, against, bound, cell.p50_ms <= bound)
         for name in PEERS:
             theirs = self._beside_it(cell, name)
-            if theirs is None:
+            if theirs is None or _is_void(theirs):
                 continue
             if theirs.p50_ms >= SLOW_MS:
                 times = TIMES_FASTER[cell.clients]
@@ -201,6 +206,10 @@ class Report:
 
 def _about(cell: Cell) -> str:
     return f"{cell.size} {cell.events}, {TITLES[cell.side]}"
+
+
+def _is_void(cell: Cell) -> bool:
+    return cell.failed == cell.asked
 
 
 def _shown(cell: Cell | None) -> str:

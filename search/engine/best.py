@@ -149,7 +149,7 @@ class Best(Walker):
 
     def _scores(self, query: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
         """The scores of documents, by their seqs; None when too many others lie between them."""
-        part = both(query, unscored(self._source.blocks_query(min(seqs), max(seqs))))
+        part = both(unscored(self._source.blocks_query(min(seqs), max(seqs))), query)
         size = max(_ALIKE_MIN, _SCATTERED * len(seqs))
         found = self._scored(part, size, count=False)
         if len(found) == size:

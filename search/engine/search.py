@@ -190,15 +190,16 @@ class _Search:
 
     def _parts(self, source: Source) -> _Parts:
         ask, translator = self._ask, Translator(source)
-        base, pair = source.entries_query(ask.stream, ask.spans), translator.pair(ask.plan)
-        upper = both(base, pair.upper)
-        lower = upper if pair.exact else both(base, pair.lower)
+        pair, whole = translator.pair(ask.plan), source.all_of(ask.stream, ask.spans)
+        if not whole:
+            pair = pair.within(source.entries_query(ask.stream, ask.spans))
+        lower, upper = pair
         doubt = None if pair.exact else without(upper, pair.lower)
         odd = self._odd(source, translator)
         if odd is not None and ask.soon:
             raise NotSoon
         if odd is None:
-            return _Parts(source, lower, doubt, [], whole=doubt is None and source.all_of(ask.stream, ask.spans))
+            return _Parts(source, lower, doubt, [], whole=whole and doubt is None)
         rows = sorted(self._read_all(source, both(upper, odd)), key=self._place)
         return _Parts(source, without(lower, odd), None if doubt is None else without(doubt, odd), rows)
 

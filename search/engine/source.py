@@ -292,6 +292,7 @@ def merged(spans: Sequence[Span]) -> list[Span]:
 
 
 def both(*parts: tantivy.Query) -> tantivy.Query:
+    """Tantivy looks no further in a segment where a part has nothing: what few segments have is best said first."""
     return Query.boolean_query([(MUST, part) for part in parts])
 
 

@@ -44,6 +44,10 @@ class Pair(NamedTuple):
     def doubt(self) -> tantivy.Query:
         return without(self.upper, self.lower)
 
+    def within(self, some: tantivy.Query) -> "Pair":
+        upper = both(some, self.upper)
+        return Pair(upper if self.exact else both(some, self.lower), upper)
+
 
 def sure(query: tantivy.Query) -> Pair:
     return Pair(query, query)
@@ -79,11 +83,11 @@ class Translator:
                 return self._doubted(sure(self._compared(field, op, value)), self._source.layout.of(field.name))
 
     def _all(self, parts: Sequence[Plan]) -> Pair:
-        """Negated parts become negated clauses: nothing is enumerated for them."""
+        """Negated parts become negated clauses: nothing is enumerated for them. Lists of documents are said first."""
         lower: list[tuple[tantivy.Occur, tantivy.Query]] = []
         upper: list[tuple[tantivy.Occur, tantivy.Query]] = []
         exact = True
-        for part in parts:
+        for part in sorted(parts, key=can_skip, reverse=True):
             negated = isinstance(part, NotOf)
             pair = self.pair(part.part) if isinstance(part, NotOf) else self.pair(part)
             exact = exact and pair.exact

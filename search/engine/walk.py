@@ -112,7 +112,7 @@ class Walker:
             first, last = (max(low, high - near + 1), high) if key.descending else (low, min(high, low + near - 1))
             first, last = max(low, zones.first_of(first)), min(high, zones.last_of(last))
             is_all = first <= self._bounds[0] and last >= self._bounds[1]  # documents of the query have no other rows
-            part = query if is_all else both(query, self._source.rows_query(first, last))
+            part = query if is_all else both(self._rows_query(first, last), query)
             found = self._sorted(part, ROW, key, window, docs=last - first + 1)
             for seq, _ in found:
                 yield (int(seq),)
@@ -122,6 +122,11 @@ class Walker:
             else:
                 near = 2 * near * window // len(found) if found else U64_MAX
             low, high = (low, first - 1) if key.descending else (last + 1, high)
+
+    def _rows_query(self, first: int, last: int) -> tantivy.Query:
+        """Where documents of the query have no other rows, whole blocks: a range is another column to look at."""
+        first = zones.first_of(first) if first <= self._bounds[0] else first
+        return self._source.rows_query(first, zones.last_of(last) if last >= self._bounds[1] else last)
 
     # --- fields ---
 
@@ -162,7 +167,7 @@ class Walker:
         wanted, walked = max(wanted, _NEAR), 0
         while (first := self.foremost(self._source, self._stream, key, wanted)) is not None and first.entries > walked:
             if after is None or after[0] is None or _is_before(key, after[0], first.bound):
-                part = both(query, unscored(self._of(first)))
+                part = both(unscored(self._of(first)), query)
                 for row in walk(self._within(first), part, after):
                     if row[0] is None or not _is_before(key, row[0], first.bound):
                         break
