@@ -24,8 +24,8 @@ HEAD = """# What searches take
 - *Tantivy alone* is one merged index in the process of the client: no HTTP, no records of hits, nobody else.
 - Only what was measured on one machine is compared; what each side was measured on stands at the end.
 - *Peer* is `@prisma/streams-server`, fully indexed; *not 200* counts its answers with another status or without
-  complete coverage, whose times are those of what it did instead. Where none was complete, nothing is compared: it is not
-  known how long a whole answer would take.
+  complete coverage, whose times are those of what it did instead. Where none was complete, nothing is compared: nobody
+  knows how long a whole answer would take.
 - A load average far above the number of clients says that others used the machine, too. Then times are upper bounds,
   and of what was missed only that with a large margin means something; processor time does not have this weakness.
 - *Emptied*: the first question of a server whose copies of objects were deleted, and whose files the system has
