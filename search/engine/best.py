@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import tantivy
 
+from indexers.companion import zones
 from indexers.companion.layout import ROW
 from search.engine.sorting import SortKey, SortValue
 from search.engine.source import both, unscored
@@ -92,12 +93,13 @@ class Best(Walker):
     ) -> Iterator[_Values]:
         """The documents of a score, of which some are known: the first ones that Tantivy comes by."""
         field, docs = keys[0].field, self._source.docs
-        share = len(known.alike) / (self._source.place_of(known.alike[-1][1]) + 1)  # of all documents score so
+        first, last = (self._source.place_of(known.alike[at][1]) for at in (0, -1))
+        share = len(known.alike) / (last - first + 1)  # of all documents between the first and the last of them
 
         def walk(walker: Best, part: tantivy.Query, after: _Values | None) -> Iterator[_Values]:
-            window = known if walker is self else walker.window(part, score)
-            first, last = walker._bounds
-            expected = int(_MARGIN * share * min(docs, last - first + 1))
+            window = known if walker is self else walker.window(part, score, _ALIKE_MIN)
+            low, high = walker._bounds
+            expected = min(walker._most, int(_MARGIN * share * min(docs, high - low + 1)))
             return walker.of_score(part, score, keys, after, window, expected)
 
         wanted = int(_MARGIN * (self._size + 1) / share)
@@ -107,7 +109,7 @@ class Best(Walker):
             return self._newest_first(query, keys[0], after, wanted, walk)
         return walk(self, query, after)
 
-    def window(self, query: tantivy.Query, score: float, size: int = _ALIKE_MIN, at: int = 0) -> _Window:
+    def window(self, query: tantivy.Query, score: float, size: int, at: int = 0) -> _Window:
         found = self._scored(query, size, at, count=False)
         more = len(found) == size and found[-1][0] >= score
         before = sum(1 for each in found if each[0] > score)
@@ -118,11 +120,13 @@ class Best(Walker):
         expected: int,
     ) -> Iterator[_Values]:  # fmt: skip
         """As `_alike`, all at once. About so many are `expected`."""
-        if known.more and expected > _WHOLE_MAX < self._most:
+        if known.more and self._most > _WHOLE_MAX >= expected:
+            known = self.window(query, score, max(_ALIKE_MIN, expected), known.at)
+        if known.more and self._most > _WHOLE_MAX:
             after, more = yield from self._tied(query, score, keys, after)
             if not more:
                 return
-        size = max(_ALIKE_MIN, min(_WHOLE_MAX, expected))
+        size = _WHOLE_MAX
         while known.more:
             known = self.window(query, score, size, known.at)
             size *= 4
@@ -148,11 +152,20 @@ class Best(Walker):
         return after, False
 
     def _scores(self, query: tantivy.Query, seqs: Sequence[int]) -> Mapping[int, float] | None:
-        """The scores of documents, by their seqs; None when too many others lie between them."""
-        part = both(unscored(self._source.blocks_query(min(seqs), max(seqs))), query)
-        size = max(_ALIKE_MIN, _SCATTERED * len(seqs))
-        found = self._scored(part, size, count=False)
-        if len(found) == size:
-            return None
+        """The scores of documents, by their seqs; None when too many others lie between them.
+
+        By whole blocks that takes little, unless very many others are in these: then a range has to be looked for.
+        """
+        low, high = min(seqs), max(seqs)
+        rows = zones.last_of(high) - zones.first_of(low) + 1
+        size = max(_ALIKE_MIN, _MARGIN * self._most * rows // self._source.docs)
+        found = None
+        if size <= _WHOLE_MAX:
+            found = self._scored(both(unscored(self._source.blocks_query(low, high)), query), size, count=False)
+        if found is None or len(found) == size:
+            size = _SCATTERED * len(seqs)
+            found = self._scored(both(unscored(self._source.rows_query(low, high)), query), size, count=False)
+            if len(found) == size:
+                return None
         among = self._source.values(ROW, [address for _, address in found])
         return {int(seq): score for seq, (score, _) in zip(among, found, strict=True)}

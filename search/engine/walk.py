@@ -193,7 +193,9 @@ class Walker:
     def _within(self, some: Foremost) -> Self:
         """Walks over these only."""
         found = copy(self)
-        found._bounds = min(first for first, _ in some.spans), max(end for _, end in some.spans) - 1  # noqa: SLF001
+        low, high = self._bounds
+        first, end = min(first for first, _ in some.spans), max(end for _, end in some.spans)
+        found._bounds = max(low, zones.first_of(first)), min(high, zones.last_of(end - 1))  # noqa: SLF001
         found._effort = min(self._effort, some.entries)  # noqa: SLF001
         return found
 

@@ -35,9 +35,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _NICE = 5
 _LONG_NICE = 12
-_LATER_S = (
-    16 * 4e-9
-)  # a document takes some 4 ns to look at: whoever takes less time goes first if he is so little late
+_LATER_S = 16 * 4e-9  # for each document, which takes some 4 ns: what takes less goes first if it is so little late,
+_LATER_SHARE = 4  # and no later than when so much of its time is over
 
 
 def _give_way(by: int) -> None:
@@ -86,8 +85,9 @@ class Searches:
         About so many documents are looked at. When its other turn does not come in time it is run all the same, to
         find that the time is over.
         """
+        left_s = max(0.0, until - time.monotonic())
         with self.turns.lent():
-            async with self.long_turns.turn(stream, max(0.0, until - time.monotonic()), docs * _LATER_S) as turn:
+            async with self.long_turns.turn(stream, left_s, min(docs * _LATER_S, left_s / _LATER_SHARE)) as turn:
                 pool = self._long_pool if time.monotonic() < until else self._pool
                 return await asyncio.wrap_future(_submitted(pool, work)), turn.waited_s
 

@@ -87,13 +87,15 @@ class Turns:
         if self.waiting >= self.waiting_max:
             raise Overloaded("the queue of searches is full; try again")
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        due = time.monotonic() + later_s
-        heapq.heappush(self._queues.setdefault(stream, []), (due, next(self._came), mine))
+        waiting = time.monotonic() + later_s, next(self._came), mine
+        heapq.heappush(self._queues.setdefault(stream, []), waiting)
         self.waiting += 1
         try:
             await mine
         except BaseException:
-            if mine.done() and not mine.cancelled():
+            if mine.cancelled():
+                self._drop(stream, waiting)
+            else:
                 self.leave()  # it was this one's turn already
             raise
         finally:
@@ -120,6 +122,15 @@ class Turns:
     def leave(self) -> None:
         self.active -= 1
         self._admit()
+
+    def _drop(self, stream: int, waiting: _Waiting) -> None:
+        """Who waits no longer may be anywhere in the queue, and would stay until the others had their turns."""
+        queue = self._queues.get(stream, [])
+        if waiting in queue:
+            queue.remove(waiting)
+            heapq.heapify(queue)
+        if not queue:
+            self._queues.pop(stream, None)
 
     def _admit(self) -> None:
         while self._queues and self.active < self.limit:

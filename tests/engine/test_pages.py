@@ -264,6 +264,56 @@ def test_of_companions_in_the_order_of_time_the_newest_are_looked_at(
         assert walked(*each) == rows, each
 
 
+@pytest.mark.parametrize("where", ["everywhere", "at the end", "at the beginning"])
+def test_few_of_very_many_with_one_score_are_asked_for(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever comes behind the score, and wherever those with the word are: all of them would take long."""
+    steps = {"_BEST_MIN": 8, "_ALIKE_MIN": 16, "_WHOLE_MAX": 64, "_TIED_MIN": 8, "FREQUENT": 100, "_NEAR": 64,
+             "_LED_MIN": 50, "_SCORED_MIN": 64}  # fmt: skip
+    set_steps(monkeypatch, steps)
+    monkeypatch.setattr(zones, "BLOCK_BITS", 6)
+    has = {"everywhere": range(3000), "at the end": range(2400, 3000), "at the beginning": range(600)}[where]
+    records: list[Any] = [
+        {"message": "card" if at in has else "other", "eventTime": 1000 * at, "status": at % 7} for at in range(3000)
+    ]
+    (tmp_path / "world").mkdir()
+    packs = [
+        pack(tmp_path / "world", STREAM, [Entry(seq, seq, records[seq]) for seq in range(first, first + 1000)])
+        for first in (0, 1000, 2000)
+    ]
+    searcher, plan, sizes = Searcher([View(packs, tmp_path / "view")], CONFIG, 1), query("message:card", CONFIG), [0]
+    scored = walk.Walker._scored
+
+    def noted(self: walk.Walker, query: Any, size: int, at: int = 0, *, count: bool = True) -> Any:
+        sizes.append(size + at)
+        return scored(self, query, size, at, count=count)
+
+    monkeypatch.setattr(walk.Walker, "_scored", noted)
+    for raw in (
+        None,
+        ["_score"],
+        ["_score", "offset:asc"],
+        ["_score", "eventTime:asc"],
+        ["_score", "status", "eventTime"],
+    ):
+        keys = sort_of(raw, plan, CONFIG)
+        rows = sorted(has, key=lambda at: place_of(keys)(values(keys, records, at)))
+        after = None
+        for page in range(4):
+            ask = Ask(plan=plan, stream=STREAM, spans=[(0, 3000)], sort=keys, after=after, size=5, records=lambda _: {})
+            found = searcher.page(ask).hits
+            assert [hit.seq for hit in found] == rows[5 * page : 5 * page + 5]
+            after = found[-1].sort
+    assert max(sizes) <= 4 * 64
+
+
+def values(keys: Sequence[SortKey], records: Sequence[Any], at: int) -> tuple[Any, ...]:
+    """Of records that all have one score."""
+    of = {"eventTime": records[at]["eventTime"] * 1_000_000, "status": records[at]["status"]}
+    return tuple(1.0 if key.by == "score" else at if key.field is None else of[key.field.name] for key in keys)
+
+
 def test_scores_need_one_view(tmp_path: Path) -> None:
     draw = random.Random(1)
     plan = query("card", CONFIG)

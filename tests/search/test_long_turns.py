@@ -166,3 +166,22 @@ async def test_who_has_waited_long_goes_before_what_takes_less(monkeypatch: pyte
 async def test_streams_take_turns_whatever_takes_less() -> None:
     found = await served(LongTurns(1, 10, 1), {1: 0.0, 2: 0.0, 11: 60.0}, lambda number: number // 10)
     assert found == [1, 11, 2]
+
+
+@on_loop
+async def test_who_waits_no_longer_is_forgotten() -> None:
+    turns, order = LongTurns(1, 10, 1), list[int]()
+
+    async def work(number: int, later_s: float) -> None:
+        async with turns.turn(number % 2, None, later_s):
+            order.append(number)
+
+    async with turns.turn(0):
+        running = [asyncio.create_task(work(number, 60.0 - number)) for number in range(6)]
+        await until(lambda: turns.waiting == 6)
+        for task in (running[0], running[3], running[2], running[4]):
+            task.cancel()
+        await asyncio.gather(running[0], running[3], running[2], running[4], return_exceptions=True)
+        assert (turns.waiting, [len(queue) for queue in turns._queues.values()]) == (2, [2])
+    await asyncio.gather(running[1], running[5])
+    assert (order, turns.active, turns._queues) == ([5, 1], 0, {})
