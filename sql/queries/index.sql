@@ -98,7 +98,7 @@ UPDATE node SET value = value + 1 WHERE name = 'index_fence' RETURNING value;
 
 -- name: mergeable
 -- Living objects of a family and level that are small enough to be merged, oldest first, with a configuration of each.
-SELECT o.made, o.bytes + o.filter_bytes, o.covers,
+SELECT o.made, o.bytes + o.filter_bytes, o.covers, o.rows,
        (SELECT c.config FROM index_covers AS c INDEXED BY index_covers_of_object WHERE c.object = o.id LIMIT 1)
   FROM index_objects AS o
  WHERE o.family = :family AND o.level = :level AND o.dead_us IS NULL AND o.bytes <= :bytes_max ORDER BY o.id LIMIT :limit;

@@ -1,7 +1,7 @@
 """Puts a claim together: which stretches of which sealed objects, or which index objects to merge."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ STRETCHES_MAX = 1000  # in a claim: its commit is one transaction, some 20 µs a
 MEANING_BYTES_MAX = 8 << 20
 MERGED = 16
 LEVELS = 6
+_FUSED_MIN, _ALIKE, _ROWS_ALIKE = 8, 1.6, 10_000  # segments, the largest by the smallest, and what counts as so large
 COVERS_MERGED_MAX = 4000  # of the inputs of a merge, for the same reason
 _LOOKED_AT = 100_000  # objects of a family and level, 2 µs each: of most configurations there are too few to merge
 
@@ -165,7 +166,9 @@ class Claimed:
 def merges(
     db: sqlite3.Connection, busy: set[str], bytes_max: int, object_bytes_max: int, merges_max: int
 ) -> list[Merge]:
-    """Sixteen objects of one family and level become one; companions only if they are of one configuration."""
+    """Sixteen objects of one family and level become one; companions only if they are of one configuration, and of
+    sixteen those of about one size, if these are eight.
+    """
     found: list[Merge] = []
     left = bytes_max
     for family in FAMILIES:
@@ -179,25 +182,46 @@ def merges(
     return found
 
 
+class _Input(NamedTuple):
+    made: str
+    bytes: int
+    covers: int
+    rows: int
+
+
 def _sixteens(
     db: sqlite3.Connection, family: Family, level: int, busy: set[str], bytes_max: int
 ) -> Iterator[tuple[list[str], int]]:
     asked = {"family": family, "level": level, "bytes_max": bytes_max // MERGED, "limit": _LOOKED_AT}
-    groups: dict[str | None, tuple[list[str], int, int]] = {}
-    for made, size, covers, config in db.execute(_INDEX.mergeable, asked):
+    groups: dict[str | None, list[_Input]] = {}
+    for made, size, covers, rows, config in db.execute(_INDEX.mergeable, asked):
         if made in busy or not covers:
             continue
-        group = config if family == "companion" else None
-        names, total, covered = groups.get(group, ([], 0, 0))
-        if names and covered + covers > COVERS_MERGED_MAX:
-            if len(names) > 1:
-                yield names, total
-            names, total, covered = [], 0, 0
-        names, total, covered = [*names, made], total + size, covered + covers
-        if len(names) == MERGED:
-            yield names, total
-            names, total, covered = [], 0, 0
-        groups[group] = (names, total, covered)
+        name = config if family == "companion" else None
+        group = groups.get(name, [])
+        if group and sum(each.covers for each in group) + covers > COVERS_MERGED_MAX:
+            if len(group) > 1:
+                yield _taken(group)
+            group = []
+        group.append(_Input(made, size, covers, rows))
+        if len(group) == MERGED:
+            some = _fusing(group) if family == "companion" else group
+            yield _taken(some)
+            group = [each for each in group if each not in some]
+        groups[name] = group
+
+
+def _taken(some: Sequence[_Input]) -> tuple[list[str], int]:
+    return [each.made for each in some], sum(each.bytes for each in some)
+
+
+def _fusing(companions: Sequence[_Input]) -> Sequence[_Input]:
+    """Those that Tantivy makes one segment of: it does so with eight or more of about one size. Else all of them."""
+    found: Sequence[_Input] = ()
+    for most in (max(each.rows, _ROWS_ALIKE) for each in companions):
+        some = [each for each in companions if most / _ALIKE < max(each.rows, _ROWS_ALIKE) <= most]
+        found = some if len(some) > len(found) else found
+    return found if len(found) >= _FUSED_MIN else companions
 
 
 def _object(db: sqlite3.Connection, made: str) -> IndexObject:
