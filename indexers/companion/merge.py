@@ -1,7 +1,8 @@
 """Makes one companion of several of one configuration: their indexes are stitched, then Tantivy merges the segments.
 
-Tantivy merges when there are at least eight segments of about one size, so whoever orders a merge chooses such ones; with
-fewer, the companion has several segments, and answers alike, at more cost of each. Documents of covers that are gone are deleted before.
+Tantivy merges when there are at least eight segments of about one size, so whoever orders a merge chooses such ones.
+With fewer, the companion has several segments, and answers alike, at more cost of each. Documents of covers that are
+gone are deleted before.
 """
 
 from collections.abc import Sequence
