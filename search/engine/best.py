@@ -22,18 +22,14 @@ from search.engine.walk import WINDOW_MAX, Found, Walker
 _Values = tuple[SortValue, ...]
 
 _BEST_MIN = 64  # of these mostly all score alike
-_ALIKE_MIN = (
-    512  # or all of those that do are among these, of a word that so many have: to look again takes longer then
-)
-_MANY = 1 << 16
+# Or, of a word that so many documents have, all that score so are among these: to look again takes longer then.
+_MANY, _ALIKE_MIN = 1 << 16, 512
 _COUNTED_MIN = 1024  # and of several words or a phrase, where another search costs more than more hits
 _WHOLE_MAX = 2048  # documents: to have all of them takes no longer than to ask which of the best come first
 _TIED_MIN, _TIED_SHARE = 48, 16  # documents, of a window, whose scores are looked at; so many have to be of use
 _MARGIN = 2  # times as many entries are looked at as would have a page
-_AMONG, _EACH = (
-    5,
-    4,
-)  # times as long it takes to look at a document among some blocks; and so many others as long as one
+# What a document takes among some blocks, beside one of a whole list; and how many others of those take as much as one.
+_AMONG, _EACH = 5, 4
 _SCATTERED = 8  # times as many documents between some rows as there are rows
 
 

@@ -93,10 +93,10 @@ class Turns:
         try:
             await mine
         except BaseException:
-            if mine.cancelled():
-                self._drop(stream, waiting)
-            else:
+            if mine.done() and not mine.cancelled():
                 self.leave()  # it was this one's turn already
+            else:
+                self._drop(stream, waiting)
             raise
         finally:
             self.waiting -= 1

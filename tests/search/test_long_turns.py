@@ -185,3 +185,16 @@ async def test_who_waits_no_longer_is_forgotten() -> None:
         assert (turns.waiting, [len(queue) for queue in turns._queues.values()]) == (2, [2])
     await asyncio.gather(running[1], running[5])
     assert (order, turns.active, turns._queues) == ([5, 1], 0, {})
+
+
+@on_loop
+async def test_who_is_closed_while_waiting_had_no_turn() -> None:
+    """As what is left when a loop ends."""
+    turns = LongTurns(1, 10, 1)
+    async with turns.turn(0):
+        waiting = turns.enter(1, 0.0)
+        waiting.send(None)
+        assert turns.waiting == 1
+        waiting.close()
+        assert (turns.active, turns.waiting, turns._queues) == (1, 0, {})
+    assert turns.active == 0
