@@ -5,14 +5,19 @@ archive of GitHub, waits until all of them are indexed, and asks the same questi
 `--peers` `@prisma/streams-server` as it comes and tuned; and Tantivy alone in this process, on one merged index,
 without HTTP and without fetching records. A side's answers count once it says that its coverage is complete, and where
 the order of what is shown is fixed all sides must show the same. Each client asks all questions of a kind in turn, for
-two seconds at least.
+two seconds at least; then the next side is asked, and so on in five turns, of which the medians count. A side that does
+not have the turn is stopped.
 
     python -m ops.bench.search [--set log|archive] [--events 200000] [--rounds 40] [--peers | --sides ours,tantivy]
-                               [--cold-rounds 3] [--out DIR] [--kept DIR] [--work-dir DIR]
+                               [--turns 5] [--cold-rounds 3] [--out DIR] [--kept DIR] [--work-dir DIR]
 
 `--out` names a folder of `search.json`: what was measured is put into it, beside what is there already, and SEARCH.md
 is made of all of it. `--kept` keeps the data of this node and of Tantivy from run to run. Cells of this node with a
 cold cache follow the others: started again, without its copies, with files that the system was told to forget.
+
+With `--all`, all that SEARCH.md shows, one after another, and nothing of what was there before; in about an hour.
+
+    python -m ops.bench.search --all --out DIR [--kept DIR] [--work-dir DIR]
 
 With `--beside-appends`, how many searches of this node are answered while 2,000 events a second are appended, how soon
 an event is found, and what searches do to others: see search_fresh.py.
@@ -29,8 +34,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -45,7 +50,7 @@ from ops.bench.cold_sides import drop_pages
 from ops.bench.errors import BenchError
 from ops.bench.events import SETS
 from ops.bench.indexing import BATCH_EVENTS
-from ops.bench.search_cells import COLD, EMPTIED, Cell, cell, digest, in_threads, over_http, warm
+from ops.bench.search_cells import COLD, EMPTIED, Cell, Side, cell, digest, in_threads, in_turns, over_http
 from ops.bench.search_queries import (
     AGGREGATE,
     NAMES,
@@ -68,6 +73,17 @@ SECONDS_A_CELL = 20.0
 TANTIVY = "tantivy"
 _COMPLETE = b'"complete":true'  # no event has that
 IDS = [names.id for names in NAMES.values()]
+_BESIDE_TANTIVY = {"sides": ["ours", TANTIVY]}
+_BESIDE_PEERS = {"sides": ["ours", "prisma", "prisma-tuned"], "events": 200_000}
+ALL: Sequence[dict[str, Any]] = (
+    {"set": "log", "events": 1_000_000, **_BESIDE_TANTIVY},
+    {"set": "archive", "events": 1_000_000, **_BESIDE_TANTIVY},
+    {"set": "log", "events": 4_000_000, **_BESIDE_TANTIVY},
+    {"set": "log", **_BESIDE_PEERS},
+    {"set": "archive", **_BESIDE_PEERS},
+    {"set": "log", "events": 300_000, "engine": True},
+    {"set": "log", "events": 1_000_000, "beside_appends": True},  # it has more events than that afterwards
+)
 
 
 class Client:
@@ -222,27 +238,37 @@ def filled(options: argparse.Namespace, spec: ServerSpec, folder: Path) -> Itera
 
 
 def run(options: argparse.Namespace, folder: Path) -> Iterator[Cell]:
-    limits = options.rounds, options.cell_seconds
-    for name in options.sides:
-        about = (options.set, options.events, name)
-        if name == TANTIVY:
-            drawn = Drawn(options.set, options.events)
-            bare = Bare(options.set, drawn.batches(), folder / f"bare-{options.set}-{options.events}")
-            if options.fill_only:
+    """All sides are filled first. Then one after another is asked, and nothing of the others runs meanwhile."""
+    with ExitStack() as stack:
+        servers, sides = dict[str, Server](), list[Side]()
+        for name in options.sides:
+            if name == TANTIVY:
+                sides.append(_alone(options, folder))
                 continue
-            asked = questions(options.set, sampled(options, folder, drawn))
-            asked = {each: some for each, some in asked.items() if bare.answers(some[0])}
-            yield from warm(about, in_threads(lambda bare=bare: bare.ask), asked, *limits)  # type: ignore[misc]
-            continue
-        spec = ours() if name == "ours" else in_folder(specs((name,), "x")[0])
-        with filled(options, spec, folder) as (server, sample):
-            if options.fill_only:
-                continue
+            spec = ours() if name == "ours" else in_folder(specs((name,), "x")[0])
+            servers[name], sample = stack.enter_context(filled(options, spec, folder))
             asked = questions(options.set, sample)
             if not spec.ours:
                 asked = {each: some for each, some in asked.items() if not some[0].adhoc and some[0].route != READ}
-            yield from warm(about, over_http(server.port, asks), asked, *limits)
-            yield from forgetful(about, server, asked, options.cold_rounds)
+            server = servers[name]
+            server.freeze()
+            sides.append(Side(name, asked, over_http(server.port, asks), server.awake))
+        if options.fill_only:
+            return
+        about = options.set, options.events
+        yield from in_turns(*about, sides, options.turns, options.rounds, options.cell_seconds)
+        for side in sides:
+            if side.name in servers:
+                with side.awake():
+                    yield from forgetful((*about, side.name), servers[side.name], side.asked, options.cold_rounds)
+
+
+def _alone(options: argparse.Namespace, folder: Path) -> Side:
+    drawn = Drawn(options.set, options.events)
+    bare = Bare(options.set, drawn.batches(), folder / f"bare-{options.set}-{options.events}")
+    asked = questions(options.set, sampled(options, folder, drawn))
+    asked = {each: some for each, some in asked.items() if bare.answers(some[0])}
+    return Side(TANTIVY, asked, in_threads(lambda: bare.ask), nullcontext)
 
 
 def sampled(options: argparse.Namespace, folder: Path, drawn: Drawn) -> list[dict[str, Any]]:
@@ -281,7 +307,7 @@ def begin_again(server: Server) -> None:
 
 
 def forgetful(
-    about: tuple[str, int, str], server: Server, asked: dict[str, list[Question]], rounds: int
+    about: tuple[str, int, str], server: Server, asked: Mapping[str, Sequence[Question]], rounds: int
 ) -> Iterator[Cell]:
     """The first question of a server that has forgotten what it had of its store.
 
@@ -301,7 +327,7 @@ def forgetful(
                 failed += found is None
                 if found is not None and question.ordered and question.pages == 1:
                     same[str(number)] = digest(found)
-            yield cell(about, name, state, 1, seconds, failed, same)
+            yield cell(about, name, state, 1, [seconds], failed, same)
 
 
 def run_beside_appends(options: argparse.Namespace, folder: Path) -> Iterator[search_report.Line]:
@@ -328,29 +354,33 @@ def run_engine(options: argparse.Namespace, folder: Path) -> Iterator[search_rep
     yield from search_engine.lines(bare, options.set, options.events, sampled(options, folder, drawn))
 
 
-def measure(options: argparse.Namespace, folder: Path, report: search_report.Report, stamp: str) -> None:
+def measure(options: argparse.Namespace, folder: Path, report: search_report.Report) -> None:
     """What is measured is kept at once: a run may be ended before it is through."""
+    stamp = machine.stamp(folder, "tantivy", "pyarrow")
     if options.beside_appends or options.engine:
         for line in (run_engine if options.engine else run_beside_appends)(options, folder):
             report.add_line(line)
             report.write(options.out, stamp)
             print(f"{line.name}: {line.said}", flush=True)
         return
-    head = ("query", "side", "clients", "state", "p50 ms", "p95 ms", "p99 ms", "asked", "not 200")
+    head = ("query", "side", "clients", "state", "p50 ms", "p95 ms", "p99 ms", "asked", "not 200", "p50s")
     print(f"| {' | '.join(head)} |\n| {' | '.join(['---'] * len(head))} |", flush=True)
     for each in run(options, folder):
         report.add(each)
         report.write(options.out, stamp)
-        row = (each.query, each.side, each.clients, each.state, *each[6:11])
+        row = (each.query, each.side, each.clients, each.state, *each[6:11], " ".join(map(str, each.p50s_ms)))
         print(f"| {' | '.join(map(str, row))} |", flush=True)
+    print(f"\n{stamp}")
 
 
 def _options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ops.bench.search", description="What searches take.")
     parser.add_argument("--set", choices=sorted(SETS), default="log", help="what is searched")
     parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--all", action="store_true", help="all that SEARCH.md shows, and nothing of before")
+    parser.add_argument("--turns", type=int, default=5, help="of each side, for each cell")
     parser.add_argument("--rounds", type=int, default=40, help="questions of a kind, of each number of clients")
-    parser.add_argument("--cell-seconds", type=float, default=SECONDS_A_CELL, help="at most, for each of those")
+    parser.add_argument("--cell-seconds", type=float, default=SECONDS_A_CELL, help="at most, for a turn")
     parser.add_argument("--cold-rounds", type=int, default=3, help="times that caches are emptied, for each kind")
     parser.add_argument("--peers", action="store_true", help="@prisma/streams-server, too, as it comes and tuned")
     parser.add_argument("--sides", help=f"of ours, prisma, prisma-tuned, {TANTIVY}; by commas")
@@ -370,15 +400,15 @@ def main() -> int:
 
     options = _options()
     machine.ensure_linux()
-    if any(name.startswith("prisma") for name in options.sides):
+    parts = [argparse.Namespace(**(vars(options) | each)) for each in (ALL if options.all else ({},))]
+    if any(name.startswith("prisma") for part in parts for name in part.sides):
         peers.ensure_installed()
     with tempfile.TemporaryDirectory(dir=options.work_dir) as name:
         folder = options.kept or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        report = search_report.Report.read(options.out)
-        stamp = machine.stamp(folder, "tantivy", "pyarrow")
-        measure(options, folder, report, stamp)
-        print(f"\n{stamp}")
+        report = search_report.Report.read(None if options.all else options.out)
+        for part in parts:
+            measure(part, folder, report)
     return 0
 
 

@@ -32,6 +32,8 @@ READ_MODES: tuple[ReadMode, ...] = ("catchup", "long_poll", "sse", "head")
 
 # From a commit on a fast disk to the time limit of a request.
 SECONDS_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# A late loop matters from a few milliseconds on.
+LAG_BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0)
 # From a small flush to a claim of an index driver.
 STAGE_SECONDS_BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 ROWS_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -136,7 +138,7 @@ class Metrics(Collector):
         self.commit_rows = FastHistogram(ROWS_BOUNDS)
         self.commit_bytes = FastHistogram(BYTES_BOUNDS)
         self.fsync_seconds = FastHistogram(SECONDS_BOUNDS)
-        self.loop_lag_seconds = FastHistogram(SECONDS_BOUNDS)
+        self.loop_lag_seconds = FastHistogram(LAG_BOUNDS)
         self.request_seconds = HistogramFamily(
             "streams_request_seconds",
             "route",
