@@ -15,7 +15,7 @@ not have the turn is stopped.
 is made of all of it. `--kept` keeps the data of this node and of Tantivy from run to run. Cells of this node with a
 cold cache follow the others: started again, without its copies, with files that the system was told to forget.
 
-With `--all`, all that SEARCH.md shows, one after another, and nothing of what was there before; in about an hour.
+With `--all`, all that SEARCH.md shows, one after another, and nothing of what was there before: 75 minutes.
 
     python -m ops.bench.search --all --out DIR [--kept DIR] [--work-dir DIR]
 
