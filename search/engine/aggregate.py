@@ -11,8 +11,8 @@ bucket that it has a value in; sums are of all values. Dates are milliseconds.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from dataclasses import field as member
 from typing import Any
 
@@ -27,6 +27,7 @@ from search.language import Plan, matcher
 from streams_node.schema.search_config import Field, Kind
 
 TERMS_MAX = 60_000  # Tantivy refuses 65,000 buckets
+BUCKETS_MAX = 65_000
 VERIFIED_MAX = 5_000
 _MATCHED = {"#": {"value_count": {"field": ROW}}}  # each entry has one row
 
@@ -104,7 +105,7 @@ class Tallied:
 
 
 def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
-    """TimeOver when the time is over before it began: Tantivy cannot be stopped."""
+    """TimeOver when the time is over before it began, or between two parts of it: Tantivy cannot be stopped."""
     base = source.entries_query(tally.stream, tally.spans)
     query, verified, omitted = base, 0, 0
     if tally.plan is not None:
@@ -125,8 +126,7 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
     if tally.over():
         raise TimeOver
     try:
-        asked = {name: _asked(source, each) for name, each in tally.wanted.items()}
-        raw = source.searcher.aggregate(query, asked | _MATCHED)  # counted on the way
+        raw = _said(source, query, tally)
     except ValueError as problem:
         raise AggregationTooLarge(str(problem)) from problem
     return Tallied(
@@ -137,6 +137,61 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
         inexact=_inexact(source, query, tally.wanted),
         apart=apart,
     )
+
+
+def _said(source: Source, query: tantivy.Query, tally: Tally) -> dict[str, Any]:
+    """What Tantivy says, of one part after another.
+
+    It notices too many buckets when all of them are in memory, a kilobyte each: so windows of time are counted before
+    anything is put into them, and no more than one such part is in memory.
+    """
+    raw, buckets = dict[str, Any](), 0
+    for part in _parts(tally.wanted):
+        found, many = dict[str, Any](), 0
+        for depth in range(1, max(map(_depth, part.values()), default=1) + 1):
+            if (raw or found) and tally.over():
+                raise TimeOver
+            asked = {name: _asked(source, _cut(each, depth)) for name, each in part.items()}
+            found = source.searcher.aggregate(query, asked | _MATCHED)  # counted on the way
+            many = sum(map(_buckets, found.values()))
+            if buckets + many > BUCKETS_MAX:
+                raise AggregationTooLarge(f"{buckets + many} buckets, {BUCKETS_MAX} at most")
+        buckets += many
+        raw |= found
+    return raw
+
+
+def _parts(wanted: Mapping[str, Wanted]) -> Iterator[Mapping[str, Wanted]]:
+    """What may have very many buckets alone, but for the first, which has all the rest with it."""
+    wide = [name for name, each in wanted.items() if isinstance(each, DateHistogram) or _depth(each) > 1]
+    yield {name: each for name, each in wanted.items() if name not in wide[1:]}
+    for name in wide[1:]:
+        yield {name: wanted[name]}
+
+
+def _depth(wanted: Wanted) -> int:
+    """Levels of buckets; 1 for what has none, too, as it is to be asked once."""
+    if not isinstance(wanted, Terms | DateHistogram):
+        return 1
+    return 1 + max(
+        (_depth(each) for each in wanted.inside.values() if isinstance(each, Terms | DateHistogram)), default=0
+    )
+
+
+def _cut(wanted: Wanted, depth: int) -> Wanted:
+    """Only so many levels of it: whole where it has no more."""
+    if not isinstance(wanted, Terms | DateHistogram) or _depth(wanted) <= depth:
+        return wanted
+    inner = {name: each for name, each in wanted.inside.items() if isinstance(each, Terms | DateHistogram)}
+    return replace(wanted, inside={name: _cut(each, depth - 1) for name, each in inner.items()} if depth > 1 else {})
+
+
+def _buckets(raw: Any) -> int:
+    """How many there are, on all levels."""
+    if not isinstance(raw, dict):
+        return 0
+    some = raw.get("buckets", ())
+    return len(some) + sum(_buckets(each) for bucket in some for each in bucket.values() if isinstance(each, dict))
 
 
 def _doubtful(source: Source, query: tantivy.Query, tally: Tally) -> tuple[list[int], int]:

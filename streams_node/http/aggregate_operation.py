@@ -6,7 +6,7 @@ from streams_node.http.aggregate_wanted import AGGS_MAX, DEPTH_MAX, PERCENTS, PE
 from streams_node.http.operation import Answer, Operation, Schema
 
 _MOMENT: Schema = {"type": ["string", "number"], "description": "A date; digits in a text are Unix nanoseconds, a "
-                   "number is Unix milliseconds."}  # fmt: skip
+                   "number is Unix milliseconds. What is finer than a millisecond is cut."}  # fmt: skip
 _NAMES: Schema = {"type": ["array", "null"], "items": {"type": "string"}}
 _FIELD: Schema = {"type": "string", "description": "An aggregatable field, or an alias of one."}
 _KINDS: Mapping[str, Mapping[str, Schema]] = {

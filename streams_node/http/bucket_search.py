@@ -19,7 +19,7 @@ from streams_node.http.headers import collected
 from streams_node.http.live import while_there
 from streams_node.http.paths import check_bucket
 from streams_node.http.search import meaning_of, plan_of, seq_of
-from streams_node.http.search_forms import TYPES, formatted
+from streams_node.http.search_forms import TYPES, csv_headers, formatted
 from streams_node.http.search_request import SEARCH_BODY_BYTES_MAX, SearchRequest
 from streams_node.http.search_view import headers_of
 from streams_node.schema.search_config import SearchConfig
@@ -118,7 +118,10 @@ def _response(
     """In a thread."""
     view = bucket_view(bucket, request, listed, page, time.monotonic() - began)
     form = request.search.format
-    headers = {name.decode(): value.decode() for name, value in headers_of(view)}
+    said = headers_of(view)
+    if form == "csv":
+        said += csv_headers(view.next_search_after)
+    headers = {name.decode(): value.decode() for name, value in said}
     headers["content-type"] = TYPES[form].decode()
     body: Any = formatted(form, view, _HEADS, fields_of(page))
     return Response(body, status_code=408 if page.timed_out else 200, headers=headers)

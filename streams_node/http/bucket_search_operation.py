@@ -50,7 +50,7 @@ def bucket_fields(coverage: Mapping[str, str], hit: Mapping[str, str], explain: 
             "coverage": "What the answer rests on.",
             "total": "How many hits there are.",
             "hits": "The hits, in their order.",
-            "next_search_after": "To be sent as `search_after` for the next page; null at the end.",
+            "next_search_after": "To be sent as `search_after` for the next page; null when there is none.",
             "explain": "Where the time went, stream by stream, if that was asked for.",
         },
         "BucketSearchStreams": {

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from search.engine import SortError, after_of, sort_of
 from search.language import Plan, QueryError, query
@@ -10,7 +10,7 @@ from streams_node.errors import BadSearch
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.reply import Reply, SubRequest
-from streams_node.http.search_forms import TYPES, formatted
+from streams_node.http.search_forms import TYPES, csv_headers, formatted
 from streams_node.http.search_request import SearchRequest, of_body, of_members, of_query
 from streams_node.http.search_view import SearchView, headers_of, view_of
 from streams_node.ingest.state import StreamState
@@ -78,7 +78,7 @@ async def _asked(context: Context, state: StreamState, request: SearchRequest, b
     plan = await plan_of(context, request.q, config)
     try:
         keys = sort_of(request.sort, plan, config)
-        after = None if request.after is None else after_of(request.after, keys, seq_of)
+        after = None if request.after is None else after_of(request.after, keys, partial(_seq_in, state))
     except SortError as problem:
         raise BadSearch(str(problem)) from None
     until = began + request.timeout_ms / _MS
@@ -113,9 +113,19 @@ def seq_of(token: str) -> int:
     return position.seq - 1
 
 
+def _seq_in(state: StreamState, token: str) -> int:
+    """The same of one stream: an offset of an earlier life, or beyond its end, is none of its hits."""
+    position = offsets.decode(token)
+    if position is None or not state.has_issued(position):
+        raise ValueError(token)
+    return position.seq - 1
+
+
 def _reply(state: StreamState, request: SearchRequest, asked: Asked, found: Found, began: float) -> Reply[SearchView]:
     """In a thread."""
     view = view_of(state, request, asked, found, time.monotonic() - began)
     headers: RawHeaders = [(b"content-type", TYPES[request.format]), *headers_of(view)]
+    if request.format == "csv":
+        headers += csv_headers(view.next_search_after)
     text = formatted(request.format, view, ("offset", "score"), asked.config.fields)
     return Reply(408 if found.timed_out else 200, None, text, headers)

@@ -8,9 +8,12 @@ from typing import Any
 
 import msgspec
 
+from streams_node.http.headers import RawHeaders
+
 TYPES = {"json": b"application/json", "ndjson": b"application/x-ndjson", "csv": b"text/csv; charset=utf-8"}
 # A spreadsheet takes a text that begins so for a formula, and may call programs from it; also in full width.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NEXT, _PLACE_CHARS_MAX = b"search-next-search-after", 4096
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -19,6 +22,12 @@ def formatted(form: str, view: Any, heads: Sequence[str], fields: Iterable[str])
     if form == "ndjson":
         return _ndjson(view)
     return _csv(view.hits, heads, sorted(fields)) if form == "csv" else msgspec.json.encode(view)
+
+
+def csv_headers(next_after: Any) -> RawHeaders:
+    """Where to go on, which has no row; left out beyond what clients take as a header, as it may hold a long text."""
+    place = json.dumps(json.loads(msgspec.json.encode(next_after)), separators=(",", ":"))
+    return [(_NEXT, place.encode())] if len(place) <= _PLACE_CHARS_MAX else []
 
 
 def _ndjson(view: Any) -> bytes:

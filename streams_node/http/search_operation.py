@@ -86,7 +86,8 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "coverage": "What the answer rests on.",
         "total": "How many hits there are.",
         "hits": "The hits, in their order.",
-        "next_search_after": "To be sent as `search_after` for the next page; null when this one is not full.",
+        "next_search_after": "To be sent as `search_after` for the next page, also where this one is short; "
+        "null when fewer hits than `size` were found, and none was cut off.",
         "explain": "Where the time went, if that was asked for.",
     },
     "SearchTotal": {
@@ -139,7 +140,7 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "index_ms": "Searching the index.",
         "scan_ms": "Looking through what is not indexed.",
         "records_ms": "Fetching the records of hits.",
-        "opened": "Index objects that were opened for this search.",
+        "opened": "Indexes in the view that the search used, also those that were open before.",
         "pruned": "Entries that an index has ruled out.",
         "scanned": "Entries that were looked at or ruled out without an index of their text.",
         "evaluated": "Records that were parsed and evaluated.",

@@ -185,6 +185,17 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
             raise Gone(_LOST, next_offset=self.token(fence))
         raise InvalidOffset("the offset was never issued by this stream", self.tail_token())
 
+    def has_issued(self, position: Position) -> bool:
+        """Whether it may have been an offset of this stream, even if what it stands for has been trimmed since."""
+        epoch, seq = position
+        if seq == 0:
+            return epoch <= self.epoch
+        for at, (known, first_seq) in enumerate(self.epochs):
+            if epoch == known:
+                end = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.tail.seq
+                return seq <= end and (seq > first_seq or at == 0)
+        return False
+
     def _in_epoch(self, at: int, seq: int, first_seq: int) -> int:
         if at + 1 < len(self.epochs) and seq > (fence := self.epochs[at + 1][1]):
             raise Gone(_LOST, next_offset=self.token(fence))

@@ -80,6 +80,8 @@ def groups_of(table: Any, groups_max: int) -> list[Group]:
             summary.count, summary.sum, summary.min, summary.max = count, total, least, most
         else:
             summary.histogram[bucket] = count
+    if any("\\u" in group for group in keys):  # in the table a text is ASCII, and sorts as that
+        found.sort(key=lambda group: (group.start, json.dumps(group.key, ensure_ascii=False)))
     return found
 
 

@@ -22,7 +22,7 @@ from search.engine import (
     Terms,
     TimeOver,
 )
-from search.engine.aggregate import Wanted
+from search.engine.aggregate import Wanted, _cut
 from search.language import Plan, matcher, query, values
 from streams_node.schema.search_config import Kind
 from tests.engine.test_pages import random_plan
@@ -160,3 +160,36 @@ def test_the_greatest_terms_of_a_view_are_exact(tmp_path: Path) -> None:
     world = World(packs, [View(packs, tmp_path / "view")], [(0, 4000)], [], {}, [])
     found = tallied(world, None, t=Terms(FIELDS["level"], size=1)).values["t"]
     assert found == {"buckets": [{"key": "all", "count": 20}], "other": 960, "error_bound": 0}
+
+
+def test_windows_are_counted_before_anything_is_put_into_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(5)
+    world = indexed_world(tmp_path, draw, random_records(draw, 200))
+    at = FIELDS["eventTime"]
+    inner = DateHistogram(at, 1, inside={"deep": DateHistogram(at, 1, inside={"stats": Stats(at)})})
+    wanted: dict[str, Wanted] = {"one": inner, "two": Stats(at), "three": DateHistogram(at, 1)}
+    whole = tallied(world, None, **wanted)
+    windows = len(whole.values["one"]["buckets"])
+    deep = sum(len(each["deep"]["buckets"]) for each in whole.values["one"]["buckets"])
+    assert windows == len(whole.values["three"]["buckets"]) > 3
+    assert set(whole.values) == set(wanted)
+    depths = list[int]()
+
+    def cut(some: Wanted, depth: int) -> Wanted:
+        if some is inner:
+            depths.append(depth)
+        return _cut(some, depth)
+
+    monkeypatch.setattr("search.engine.aggregate._cut", cut)
+    for most, right in ((windows - 1, [1]), (windows + deep - 1, [1, 2]), (2 * windows + deep - 1, [1, 2])):
+        monkeypatch.setattr("search.engine.aggregate.BUCKETS_MAX", most)
+        depths.clear()
+        with pytest.raises(AggregationTooLarge):
+            tallied(world, None, **wanted)
+        assert depths == right
+    monkeypatch.setattr("search.engine.aggregate.BUCKETS_MAX", 2 * windows + deep)
+    assert tallied(world, None, **wanted) == whole
+    looks = iter([False, True])
+    tally = Tally(plan=None, stream=STREAM, spans=world.spans, wanted=wanted, records=world.fetch, over=looks.__next__)
+    with pytest.raises(TimeOver):
+        Searcher(world.views, CONFIG, 1).aggregate(tally)

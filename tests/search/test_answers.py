@@ -265,6 +265,44 @@ async def test_other_forms(tmp_path: Path) -> None:
         head, first, *_ = reply.body.decode().splitlines()
         assert head == "offset,score,at,dur,level,ok,status,text,title"
         assert first == f"{encode(0, 1)},{hits[0]['score']},2026-03-25T10:00:00Z,,ERROR,,500,card declined,"
+        assert reply.headers["search-next-search-after"] == "null"
+
+
+@on_loop
+async def test_rows_can_be_paged(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"text": f"card {number}", "level": f"é{number}"} for number in range(5)])
+        rows, after, more = list[str](), "", dict[str, str]()
+        while after != "null":
+            reply = await get(node, q="card", format="csv", sort="level:asc", size="2", **more)
+            assert reply.status == 200, reply
+            rows += [row.split(",")[4] for row in reply.body.decode().splitlines()[1:]]
+            more["search_after"] = after = reply.headers["search-next-search-after"]
+        assert rows == [f"é{number}" for number in range(5)]
+        await append(node, [{"text": "long card", "level": "~" + "x" * 5000}])
+        reply = await get(node, q="long", format="csv", sort="level:asc", size="1")
+        assert "search-next-search-after" not in reply.headers
+
+
+@on_loop
+async def test_a_place_of_another_life_or_beyond_the_end_is_refused(tmp_path: Path) -> None:
+    async with indexed(tmp_path / "node") as node:
+        await create(node)
+        await append(node, [{"text": f"card {number}"} for number in range(5)])
+        page = await found(node, q="card", sort=["offset:asc"], size=3)
+        assert page["next_search_after"] == [encode(0, 3)]
+        assert len((await found(node, q="card", sort=["offset:asc"], search_after=[encode(0, 5)]))["hits"]) == 0
+        assert len((await found(node, q="card", sort=["offset:asc"], search_after=[encode(0, 0)]))["hits"]) == 5
+        for token in (encode(0, 6), encode(1, 2), encode(7, 0)):
+            reply = await post(node, q="card", sort=["offset:asc"], search_after=[token])
+            assert reply.status == 400, token
+            assert b"search_after element for offset cannot be read" in reply.body
+        await ask(node, "DELETE", A)
+        await create(node)
+        await append(node, [{"text": f"card {number}"} for number in range(6)])
+        reply = await post(node, q="card", sort=["offset:asc"], search_after=page["next_search_after"])
+        assert reply.status == 400, reply
 
 
 @on_loop

@@ -54,6 +54,28 @@ def told(database: Path) -> Told:
         )
 
 
+class Tail(NamedTuple):
+    """Log rows that no generation covers, by row the stream; and the streams that are there."""
+
+    rows: dict[int, int]
+    streams: set[int]
+
+    @property
+    def living(self) -> set[int]:
+        return {row for row, stream in self.rows.items() if stream in self.streams}
+
+    def lost_in(self, later: "Tail") -> set[int]:
+        """Rows of streams that are still there."""
+        return {row for row in self.living - later.rows.keys() if self.rows[row] in later.streams}
+
+
+def tail(database: Path) -> Tail:
+    with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        rows = dict(db.execute(_sql("tail")).fetchall())
+        return Tail(rows, {stream for (stream,) in db.execute(_sql("streams"))})
+
+
 class Held(NamedTuple):
     """What a bucket holds, by kind. `strange` is what nobody should have left there."""
 

@@ -14,6 +14,14 @@ SELECT count(*) FROM unpublished;
 -- Log rows that no generation covers.
 SELECT count(*) FROM log WHERE row_id > ?;
 
+-- name: tail
+-- These rows, and whose they are.
+SELECT row_id, stream FROM log WHERE row_id > (SELECT value FROM node WHERE name = 'released_through');
+
+-- name: streams
+-- The streams that are there: rows of a deleted one leave the log at any time.
+SELECT id FROM streams;
+
 -- name: mirrored_objects
 -- The objects of a mirror.
 SELECT made FROM objects;
