@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from streams_node.answers.ranges import Range
-from streams_node.errors import Gone, StreamsError
+from streams_node.errors import BadSearch, Gone, StreamsError
 from streams_node.ingest.state import StreamState
 from streams_node.meaning import StreamLenses
 from streams_node.observe.logs import get_logger
@@ -126,7 +126,7 @@ class Recount:
             bounds = Bounds(_NOTHING_SHOWN, min(self._bytes, about, _STEP_BYTES_MAX), self._until - time.monotonic())
             try:
                 scanned = await read_matching(self._searches.database, self._cold, self._state, at, adding, bounds)
-            except Gone:
+            except (Gone, BadSearch):
                 raise
             except StreamsError as problem:
                 if self._state.gone:

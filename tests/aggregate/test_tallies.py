@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from streams_node.searching.tallies.wanted import TOO_MANY
 from tests.aggregate.tally_world import DECLARED, tallied, tally
 from tests.aggregate.world import T0, A
 from tests.http.wire import ask
@@ -204,6 +205,21 @@ async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
         ):
             reply = await ask(node, "POST", f"{A}/_aggregate", {}, json.dumps(asked).encode())
             assert (reply.status, json.loads(reply.body)["error"]["message"]) == (400, message)
+
+
+@on_loop
+async def test_more_buckets_than_there_is_room_for_are_refused_while_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aggs = {name: AGGS[name] for name in ("levels", "minutes")}  # 3 values, 3 windows, 3 values in them
+    async with indexed(tmp_path / "node") as node:
+        await create(node, A, DECLARED)
+        await append(node, A, ENTRIES)
+        monkeypatch.setattr("streams_node.searching.tallies.records._BUCKETS_MAX", 9)
+        assert (await tally(node, aggs)).status == 200
+        monkeypatch.setattr("streams_node.searching.tallies.records._BUCKETS_MAX", 8)
+        reply = await tally(node, aggs)
+        assert (reply.status, json.loads(reply.body)["error"]["message"]) == (400, TOO_MANY)
 
 
 @on_loop

@@ -8,12 +8,26 @@ from typing import Any
 from indexers.records import Column, Documents, Table
 from search.language import matcher
 from search.language.dates import MS_NS
+from streams_node.errors import BadSearch
 from streams_node.schema.search_config import Field, Kind
 from streams_node.searching.tallies.parts import Bucket, Buckets, Key, Part, Spread, Sums
-from streams_node.searching.tallies.wanted import Asked, DateHistogram, Percentiles, Stats, Terms, Wanted
+from streams_node.searching.tallies.wanted import TOO_MANY, Asked, DateHistogram, Percentiles, Stats, Terms, Wanted
 
 Tally = tuple[int, dict[str, Part]]  # how many match, and what they add up to
 _Rows = Sequence[int] | None  # of a table; None: all of them
+_BUCKETS_MAX = 400_000  # some 200 MB: more than an answer may have, as terms are found that are not shown
+
+
+class _Room:
+    """For buckets of one answer in the making."""
+
+    def __init__(self) -> None:
+        self._left = _BUCKETS_MAX
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise BadSearch(TOO_MANY)
 
 
 class RecordTally:
@@ -23,6 +37,7 @@ class RecordTally:
         self._version = asked.meaning.version
         self._matches = None if asked.plan is None else matcher(asked.plan, self._version)
         self._wanted = asked.wanted
+        self._room = _Room()
 
     def counted(self, records: list[Any], *, plain: bool) -> Tally | None:
         """What these records add up to; None when none of them matches."""
@@ -32,20 +47,20 @@ class RecordTally:
         if not kept:
             return None
         table = Table(Documents(kept, [], plain), self._version)
-        return len(kept), _parts(self._wanted, table, None)
+        return len(kept), _parts(self._wanted, table, None, self._room)
 
 
-def _parts(wanted: Mapping[str, Wanted], table: Table, rows: _Rows) -> dict[str, Part]:
-    return {name: _part(each, table, rows) for name, each in wanted.items()}
+def _parts(wanted: Mapping[str, Wanted], table: Table, rows: _Rows, room: _Room) -> dict[str, Part]:
+    return {name: _part(each, table, rows, room) for name, each in wanted.items()}
 
 
-def _part(wanted: Wanted, table: Table, rows: _Rows) -> Part:
+def _part(wanted: Wanted, table: Table, rows: _Rows, room: _Room) -> Part:
     column = table.column(wanted.field)
     match wanted:
         case Terms(field, _, inside):
-            return _buckets(column, _key_of(field), inside, table, rows)
+            return _buckets(column, _key_of(field), inside, table, rows, room)
         case DateHistogram(_, interval, inside):
-            return _buckets(column, lambda ns: ns // MS_NS // interval * interval, inside, table, rows)
+            return _buckets(column, lambda ns: ns // MS_NS // interval * interval, inside, table, rows, room)
         case Stats(field):
             return _sums(_values(field, column, rows))
         case Percentiles(field, _):
@@ -53,17 +68,21 @@ def _part(wanted: Wanted, table: Table, rows: _Rows) -> Part:
 
 
 def _buckets(
-    column: Column, key_of: Callable[[Any], Key] | None, inside: Mapping[str, Wanted], table: Table, rows: _Rows
-) -> Buckets:
+    column: Column, key_of: Callable[[Any], Key] | None, inside: Mapping[str, Wanted], table: Table, rows: _Rows,
+    room: _Room,
+) -> Buckets:  # fmt: skip
     """An entry counts once in each bucket that it has a value in."""
     if not inside and rows is None and not column.many:
         keys = [value if key_of is None else key_of(value) for value in column.values if value is not None]
-        return Buckets({key: Bucket(n) for key, n in Counter(keys).items()})
+        counts = Counter(keys)
+        room.take(len(counts))
+        return Buckets({key: Bucket(n) for key, n in counts.items()})
     groups: dict[Key, list[int]] = {}
     for at in range(len(table)) if rows is None else rows:
         for key in {each if key_of is None else key_of(each) for each in column.of(at)}:
             groups.setdefault(key, []).append(at)
-    return Buckets({key: Bucket(len(found), _parts(inside, table, found)) for key, found in groups.items()})
+    room.take(len(groups))
+    return Buckets({key: Bucket(len(found), _parts(inside, table, found, room)) for key, found in groups.items()})
 
 
 def _key_of(field: Field) -> Callable[[Any], Key] | None:

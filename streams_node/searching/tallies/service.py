@@ -26,7 +26,7 @@ from streams_node.searching.scan import Budget, joined
 from streams_node.searching.service import Searches
 from streams_node.searching.sources import record_of, texts_of
 from streams_node.searching.tallies.parts import Part, add
-from streams_node.searching.tallies.wanted import Asked, Tallied, nothing
+from streams_node.searching.tallies.wanted import TOO_MANY, Asked, Tallied, nothing
 from streams_node.wal.database import Database
 
 if TYPE_CHECKING:  # they load pyarrow and tantivy
@@ -165,7 +165,7 @@ class _One:
         except engine.OneViewNeeded:
             return _SCAN
         except engine.AggregationTooLarge:
-            raise BadSearch("the answer would have too many buckets; ask for less time or longer intervals") from None
+            raise BadSearch(TOO_MANY) from None
         return _SCAN if said.omitted else said
 
     async def _take(self, said: "Said") -> None:

@@ -11,6 +11,8 @@ from streams_node.schema.search_config import Field, SearchConfig
 from streams_node.searching.basis import Basis
 from streams_node.searching.tallies.parts import Buckets, Part, Spread, Sums
 
+TOO_MANY = "the answer would have too many buckets; ask for less time or longer intervals"
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
