@@ -125,10 +125,7 @@ def aggregate(source: Source, version: int, tally: Tally) -> Tallied:
         query = query if many else without(query, odd)
     if tally.over():
         raise TimeOver
-    try:
-        raw = _said(source, query, tally)
-    except ValueError as problem:
-        raise AggregationTooLarge(str(problem)) from problem
+    raw = _said(source, query, tally)
     return Tallied(
         values={name: _shown(each, raw[name]) for name, each in tally.wanted.items()},
         matched=int(raw["#"]["value"]),
@@ -148,11 +145,14 @@ def _said(source: Source, query: tantivy.Query, tally: Tally) -> dict[str, Any]:
     raw, buckets = dict[str, Any](), 0
     for part in _parts(tally.wanted):
         found, many = dict[str, Any](), 0
-        for depth in range(1, max(map(_depth, part.values()), default=1) + 1):
+        for depth in range(1, max(1, *map(_depth, part.values())) + 1):
             if (raw or found) and tally.over():
                 raise TimeOver
-            asked = {name: _asked(source, _cut(each, depth)) for name, each in part.items()}
-            found = source.searcher.aggregate(query, asked | _MATCHED)  # counted on the way
+            try:
+                asked = {name: _asked(source, _cut(each, depth)) for name, each in part.items()}
+                found = source.searcher.aggregate(query, asked | _MATCHED)  # counted on the way
+            except ValueError as problem:
+                raise AggregationTooLarge(str(problem)) from problem
             many = sum(map(_buckets, found.values()))
             if buckets + many > BUCKETS_MAX:
                 raise AggregationTooLarge(f"{buckets + many} buckets, {BUCKETS_MAX} at most")
@@ -170,20 +170,18 @@ def _parts(wanted: Mapping[str, Wanted]) -> Iterator[Mapping[str, Wanted]]:
 
 
 def _depth(wanted: Wanted) -> int:
-    """Levels of buckets; 1 for what has none, too, as it is to be asked once."""
+    """Levels of buckets."""
     if not isinstance(wanted, Terms | DateHistogram):
-        return 1
-    return 1 + max(
-        (_depth(each) for each in wanted.inside.values() if isinstance(each, Terms | DateHistogram)), default=0
-    )
+        return 0
+    return 1 + max(map(_depth, wanted.inside.values()), default=0)
 
 
 def _cut(wanted: Wanted, depth: int) -> Wanted:
-    """Only so many levels of it: whole where it has no more."""
+    """Only so many levels of it, with nothing but buckets in them: whole where it has no more."""
     if not isinstance(wanted, Terms | DateHistogram) or _depth(wanted) <= depth:
         return wanted
-    inner = {name: each for name, each in wanted.inside.items() if isinstance(each, Terms | DateHistogram)}
-    return replace(wanted, inside={name: _cut(each, depth - 1) for name, each in inner.items()} if depth > 1 else {})
+    inside = {name: _cut(each, depth - 1) for name, each in wanted.inside.items() if depth > 1 and _depth(each)}
+    return replace(wanted, inside=inside)
 
 
 def _buckets(raw: Any) -> int:

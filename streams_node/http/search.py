@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 
 from search.engine import SortError, after_of, sort_of
 from search.language import Plan, QueryError, query
-from streams_node.errors import BadSearch
+from streams_node.errors import BadSearch, Gone, InvalidOffset
 from streams_node.http.context import Context
 from streams_node.http.headers import RawHeaders
 from streams_node.http.reply import Reply, SubRequest
@@ -116,9 +116,12 @@ def seq_of(token: str) -> int:
 def _seq_in(state: StreamState, token: str) -> int:
     """The same of one stream: an offset of an earlier life, or beyond its end, is none of its hits."""
     position = offsets.decode(token)
-    if position is None or not state.has_issued(position):
+    if position is None:
         raise ValueError(token)
-    return position.seq - 1
+    try:
+        return state.issued(position) - 1
+    except (Gone, InvalidOffset):
+        raise ValueError(token) from None
 
 
 def _reply(state: StreamState, request: SearchRequest, asked: Asked, found: Found, began: float) -> Reply[SearchView]:

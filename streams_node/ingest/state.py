@@ -170,9 +170,17 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
 
     def resolve(self, position: Position) -> int:
         """The sequence a client's offset stands for, or the reason why it stands for nothing."""
+        seq = self.issued(position)
+        if seq < self.earliest_seq:
+            earliest = self.token(self.earliest_seq)
+            raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
+        return seq
+
+    def issued(self, position: Position) -> int:
+        """The same, even if what it stands for has been trimmed since."""
         epoch, seq = position
         if seq == 0 and epoch <= self.epoch:
-            return self._retained(0)
+            return 0
         for at in range(len(self.epochs) - 1, -1, -1):
             known, first_seq = self.epochs[at]
             if epoch == known:
@@ -185,17 +193,6 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
             raise Gone(_LOST, next_offset=self.token(fence))
         raise InvalidOffset("the offset was never issued by this stream", self.tail_token())
 
-    def has_issued(self, position: Position) -> bool:
-        """Whether it may have been an offset of this stream, even if what it stands for has been trimmed since."""
-        epoch, seq = position
-        if seq == 0:
-            return epoch <= self.epoch
-        for at, (known, first_seq) in enumerate(self.epochs):
-            if epoch == known:
-                end = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.tail.seq
-                return seq <= end and (seq > first_seq or at == 0)
-        return False
-
     def _in_epoch(self, at: int, seq: int, first_seq: int) -> int:
         if at + 1 < len(self.epochs) and seq > (fence := self.epochs[at + 1][1]):
             raise Gone(_LOST, next_offset=self.token(fence))
@@ -203,12 +200,6 @@ class StreamState(msgspec.Struct, gc=False, eq=False):
             raise Gone(_LOST, next_offset=self.tail_token())
         if seq > self.tail.seq or (seq <= first_seq and at > 0):
             raise InvalidOffset("the offset lies beyond the end of the stream", self.tail_token())
-        return self._retained(seq)
-
-    def _retained(self, seq: int) -> int:
-        if seq < self.earliest_seq:
-            earliest = self.token(self.earliest_seq)
-            raise Gone("entries below the earliest retained offset are gone", earliest=earliest)
         return seq
 
     def ended(self, now_us: int) -> bool:

@@ -31,6 +31,8 @@ def test_the_median_of_turns_is_judged_and_single_turns_are_counted() -> None:
     assert verdict.turns == pytest.approx([4 / 5, 6 / 5, 4.5 / 4])
     page = "\n".join(Report([ours, measured("tantivy", 1.0, 1.0, 0.5)], (), {}).page())
     assert "Missed" not in page
+    assert "Reached by the median, but not in every turn" in page
+    assert "| 10 log | phrase | 1 | 4.50 | 5.00 | 80% 120% 112% |" in page
 
 
 def test_what_was_missed_is_on_the_page() -> None:
