@@ -166,7 +166,7 @@ def test_windows_are_counted_before_anything_is_put_into_them(tmp_path: Path, mo
     draw = random.Random(5)
     world = indexed_world(tmp_path, draw, random_records(draw, 200))
     at = FIELDS["eventTime"]
-    inner = DateHistogram(at, 1, inside={"deep": DateHistogram(at, 1, inside={"stats": Stats(at)})})
+    inner: Wanted = DateHistogram(at, 1, inside={"deep": DateHistogram(at, 1, inside={"stats": Stats(at)})})
     wanted: dict[str, Wanted] = {"one": inner, "two": Stats(at), "three": DateHistogram(at, 1)}
     whole = tallied(world, None, **wanted)
     windows = len(whole.values["one"]["buckets"])
@@ -189,6 +189,14 @@ def test_windows_are_counted_before_anything_is_put_into_them(tmp_path: Path, mo
         assert depths == right
     monkeypatch.setattr("search.engine.aggregate.BUCKETS_MAX", 2 * windows + deep)
     assert tallied(world, None, **wanted) == whole
+    depths.clear()
+    inner = Terms(FIELDS["level"], 100, {"deep": Terms(FIELDS["level"], 10, {"windows": DateHistogram(at, 1)})})
+    monkeypatch.setattr("search.engine.aggregate.BUCKETS_MAX", 1100)
+    tallied(world, None, one=inner)  # all that the first two levels may have are few enough
+    assert depths == [3]
+    monkeypatch.setattr("search.engine.aggregate.BUCKETS_MAX", 1099)
+    tallied(world, None, one=inner)
+    assert depths == [3, 2, 3]
     looks = iter([False, True])
     tally = Tally(plan=None, stream=STREAM, spans=world.spans, wanted=wanted, records=world.fetch, over=looks.__next__)
     with pytest.raises(TimeOver):
